@@ -1,0 +1,137 @@
+"""
+What a tool call touches, and what was decided about it.
+
+A ``Call`` is a tool's name, and the subjects that its arguments name: paths and URLs, already
+read the way the kernel and the network will read them (``broker.resolve`` does that, with a
+catalog and the real file system). Nothing here looks at the world.
+
+Rules a maintainer keeps: everything is frozen; a call that could not be read is still a
+``Call``, with a ``Fault`` or a missing subject in it, so that deciding stays total.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+Access = Literal["read", "write"]
+Enforcement = Literal["kernel", "gate", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class PathSubject:
+    """
+    One path that a call reads or writes.
+
+    ``places`` are the spellings that must *all* fit: the resolved place and, for a write or a
+    path with ``..``, also the place as spelled. A place is relative to the workspace root, its
+    components joined by ``/`` **with a closing slash** (``src/a.py/``); the root itself is
+    the empty string. An empty ``places`` lies outside the workspace and fits no pattern.
+
+    ``inner_git`` says that a write reaches inside a ``.git`` folder; ``own`` that the path
+    lies in the broker's own folders; ``folded`` that letter case does not count here.
+    """
+
+    argument: str
+    spelled: str
+    access: Access
+    places: tuple[str, ...]
+    resolved: str = ""
+    inner_git: bool = False
+    own: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UrlSubject:
+    """
+    One URL that a call reaches.
+
+    ``keys`` are the spellings that host patterns are matched against, any of which may fit:
+    ``host`` when the port is the scheme's default, and ``host:port`` always. An empty
+    ``keys`` (a scheme that is not of the web) fits no pattern.
+    """
+
+    argument: str
+    spelled: str
+    scheme: str
+    host: str
+    port: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a call cannot be read at all: it is refused under every ticket."""
+
+    kind: Literal["tool", "arguments", "path", "url"]
+    argument: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """
+    A tool call as the ticket sees it.
+
+    ``opaque`` means that the call's effects cannot be told from its arguments (a shell, an
+    unknown tool). ``missing`` names arguments that would hold a path or URL and are absent.
+    ``server`` is the MCP server's name as *our* configuration spells it, when it is known.
+    ``digest`` is the hex SHA-256 of the canonical arguments; it plays no part in deciding.
+    """
+
+    tool: str
+    server: str | None = None
+    paths: tuple[PathSubject, ...] = ()
+    urls: tuple[UrlSubject, ...] = ()
+    opaque: bool = False
+    missing: tuple[str, ...] = ()
+    fault: Fault | None = None
+    nested: tuple[Call, ...] = ()
+    command: str | None = None
+    digest: str = ""
+
+    def cost(self) -> int:
+        """Return how many calls this one debits: itself and every call inside it."""
+        return 1 + sum(c.cost() for c in self.nested)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """
+    Why a call was refused: the caveat's kind, the value at fault, and what to do instead.
+
+    ``caveat`` is a caveat kind of ``broker.caveats`` or one of ``call`` (unreadable call),
+    ``own`` (the broker's own files), ``enforcement``, ``session``.
+    """
+
+    caveat: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """
+    Allow, or a refusal that names a caveat. Not a bool: ``if decision`` is an error.
+
+    ``enforcement`` says what really stops the call from doing more: ``gate`` when its
+    arguments were checked, ``kernel`` when a sandbox holds the same ticket, ``none`` when a
+    person named a tool whose effects cannot be seen.
+    """
+
+    refusal: Refusal | None
+    enforcement: Enforcement = "gate"
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call may run."""
+        return self.refusal is None
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a Decision is not a bool: read `.allowed`, or call enforce(decision)")
+
+
+ALLOW = Decision(None, "gate")
+ALLOW_UNSEEN = Decision(None, "none")
+ALLOW_SANDBOXED = Decision(None, "kernel")

@@ -1,0 +1,46 @@
+"""
+Every ceiling of the broker, named, with its unit.
+
+Limits count work or size, never wall-clock time, so that the same input gets the same answer
+on a slow machine.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# ── scope text ──
+MAX_SCOPE_CHARS: Final = 16_384  # characters in one KEY=VALUE text
+MAX_SCOPE_ITEMS: Final = 1_024  # items in one list
+MAX_SCOPE_TEXTS: Final = 256  # KEY=VALUE texts in one scope
+MAX_POLICY_BYTES: Final = 262_144  # bytes of one policy file
+MAX_POLICY_DEPTH: Final = 4  # policies that name policies
+
+# ── patterns ──
+MAX_PATTERN_CHARS: Final = 4_096  # characters in one pattern
+MAX_PATTERN_PARTS: Final = 256  # components in one path pattern
+MAX_INCLUSION_STEPS: Final = 50_000  # product states visited to decide one inclusion
+
+# ── calls ──
+MAX_CALLS: Final = 2**31 - 1  # the largest `calls`
+MAX_TOOL_CHARS: Final = 256  # characters in a tool's name
+MAX_PATH_CHARS: Final = 65_536  # characters in one path argument
+MAX_URL_CHARS: Final = 65_536  # characters in one URL argument
+MAX_ARGUMENT_DEPTH: Final = 64  # nesting of a call's arguments
+MAX_SUBJECTS: Final = 100_000  # paths and URLs in one call
+MAX_NESTED_CALLS: Final = 1_000  # calls inside one call
+MAX_LINK_HOPS: Final = 40  # symbolic links followed for one path (Linux: MAXSYMLINKS)
+MAX_PATCH_CHARS: Final = 16 * 2**20  # characters in a patch argument
+
+# ── tickets ──
+MAX_TICKET_BYTES: Final = 262_144  # bytes of a ticket's wire form
+MAX_CHAIN_LINKS: Final = 64  # links, the root included
+MAX_CAVEATS: Final = 256  # caveats in one link
+
+# ── receipts ──
+MAX_LINE_BYTES: Final = 2**20  # bytes of one receipt line, without its newline
+MAX_RECORD_DEPTH: Final = 32  # nesting of a line's data
+MAX_SAFE_INT: Final = 2**53 - 1  # RFC 8785: the largest exact integer
+
+# ── the decision service ──
+MAX_REQUEST_BYTES: Final = 64 * 2**20  # bytes of one request to a session's socket

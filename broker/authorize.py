@@ -1,0 +1,251 @@
+"""
+The decision: does this ticket let this call through at this instant?
+
+``authorize`` is total, pure and deterministic: it reads no clock, file, environment or random
+source, it returns a ``Decision`` for every well-typed call, and it raises for none. It only
+ever vetoes; an allow means "no objection", never "yes on the agent's behalf".
+
+The order in which a refusal is looked for is fixed, and the first one is named: the broker's
+own files, the tool, the deadline, what cannot be read, what cannot be seen, paths, hosts,
+calls inside the call, and last the count of calls.
+
+Rules a maintainer keeps: nothing that fails to match is let through; nothing that could not be
+read is let through; a new caveat kind is refused until it is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from broker.calls import (
+    ALLOW,
+    ALLOW_SANDBOXED,
+    ALLOW_UNSEEN,
+    Call,
+    Decision,
+    PathSubject,
+    Refusal,
+    UrlSubject,
+)
+from broker.errors import Refused
+from broker.globs import path_matcher
+from broker.rules import PathBound, Rules
+from broker.ticket import Ticket
+
+ASK: Final = "do not work around this; ask the person to widen the scope if it is needed"
+_SHOWN: Final = 6
+
+Spent = int | tuple[int, ...] | None
+
+
+def authorize(
+    ticket: Ticket, call: Call, at: int | None, spent: Spent = 0, *, sandboxed: bool = False
+) -> Decision:
+    """
+    Decide one call under one ticket.
+
+    Args:
+        ticket: believed, from ``mint``, ``attenuate`` or ``verify_chain``.
+        call: what ``broker.resolve`` made of the tool and its arguments.
+        at: the instant, nanoseconds since the Unix epoch; None when no clock can be read,
+            which refuses under `until`.
+        spent: calls already allowed. One number counts for every link of the chain; a tuple
+            has one number per link, root first. None when the count cannot be read, which
+            refuses under `calls`.
+        sandboxed: a sandbox holds this same ticket for what the tool starts.
+
+    Returns:
+        A ``Decision``; ``refusal`` names the caveat that refused.
+
+    >>> from broker.calls import Call
+    >>> from broker.caveats import tools
+    >>> from broker.ticket import mint
+    >>> t = mint([tools("read")], key=bytes(32), sid="s", minted_at=0)
+    >>> authorize(t, Call("read"), 0).allowed
+    True
+    >>> authorize(t, Call("shell"), 0).refusal.caveat
+    'tools'
+    """
+    rules = ticket.rules
+    decision = _judge(rules, call, at, sandboxed)
+    if rules.limited and decision.refusal is None:
+        refusal = _count(rules.limits, call.cost() if call.nested else 1, spent)
+        if refusal is not None:
+            return Decision(refusal)
+    return decision
+
+
+def enforce(decision: Decision) -> Decision:
+    """
+    Return the decision if it allows.
+
+    Raises:
+        Refused: it refuses; ``detail["decision"]`` is the decision.
+    """
+    if decision.refusal is not None:
+        raise Refused(decision.refusal.reason, decision=decision)
+    return decision
+
+
+def _judge(rules: Rules, call: Call, at: int | None, sandboxed: bool) -> Decision:
+    tool = call.tool
+    for subject in call.paths:
+        if subject.own:
+            return _refuse("own", subject.spelled, "the broker's own files are closed to tools")
+    for bound in rules.tools:
+        if tool not in bound.match.exact and not bound.match.match(tool, call.server):
+            return _not_listed("tools", tool, bound.patterns, "tool")
+    if rules.until is not None and (at is None or at >= rules.until):
+        return _late(rules.until, at)
+    if call.fault is not None:
+        return _unreadable(rules, call)
+    decision = ALLOW
+    if rules.seen:
+        if call.opaque:
+            if tool not in rules.named:
+                return _unseen(tool)
+            decision = ALLOW_SANDBOXED if sandboxed else ALLOW_UNSEEN
+        if call.missing:
+            return _absent(rules, call)
+        for subject in call.paths:
+            bounds = rules.reads if subject.access == "read" else rules.writes
+            for path_bound in bounds:
+                match = path_bound.match
+                if subject.inner_git or subject.folded or not subject.places:
+                    if not _fits(path_bound, subject):
+                        return _outside(path_bound, subject)
+                    continue
+                for place in subject.places:
+                    if not place.startswith(match.prefixes) and not match.match(place):
+                        return _outside(path_bound, subject)
+        for url in call.urls:
+            if rules.no_network and tool not in rules.named:
+                return _no_network(url)
+            for host_bound in rules.hosts:
+                if not host_bound.match.match(url.keys):
+                    return _wrong_host(url, host_bound.patterns)
+    for inner in call.nested:
+        inside = _judge(rules, inner, at, sandboxed)
+        if inside.refusal is not None:
+            return inside
+        if inside.enforcement == "none":
+            decision = inside
+    return decision
+
+
+def _fits(bound: PathBound, subject: PathSubject) -> bool:
+    """Whether a subject fits that needs more than its places compared."""
+    match = path_matcher(bound.patterns, subject.folded)
+    if subject.inner_git:
+        # A write inside .git runs code later with the person's full rights, so only a pattern
+        # that names .git reaches it.
+        if match.git is None:
+            return False
+        match = match.git
+    return bool(subject.places) and all(match.match(place) for place in subject.places)
+
+
+def _count(limits: Sequence[int | None], cost: int, spent: Spent) -> Refusal | None:
+    counts: Sequence[int]
+    if isinstance(spent, tuple):
+        counts = spent
+    else:
+        counts = () if spent is None else (spent,) * len(limits)
+    if len(counts) != len(limits) or any(type(n) is not int or n < 0 for n in counts):
+        return Refusal("calls", "?", "how many calls were made could not be told; " + ASK)
+    for limit, used in zip(limits, counts, strict=True):
+        if limit is not None and used + cost > limit:
+            inside = f" and this one holds {cost}" if cost > 1 else ""
+            reason = f"the budget of {limit} calls is used up ({used} made{inside}); {ASK}"
+            return Refusal("calls", str(used), reason)
+    return None
+
+
+# ── refusals in words ──
+
+
+def _refuse(caveat: str, value: str, reason: str) -> Decision:
+    return Decision(Refusal(caveat, value, f"{reason}; {ASK}"))
+
+
+def _list(patterns: Sequence[str]) -> str:
+    shown = ", ".join(patterns[:_SHOWN]) or "none"
+    more = len(patterns) - _SHOWN
+    return shown + (f" and {more} more" if more > 0 else "")
+
+
+def _not_listed(caveat: str, value: str, patterns: Sequence[str], what: str) -> Decision:
+    return _refuse(caveat, value, f"{what} `{value}` is not in {caveat}: {_list(patterns)}")
+
+
+def _late(until: int, at: int | None) -> Decision:
+    if at is None:
+        return _refuse("until", "?", "the time cannot be read, so the deadline cannot be checked")
+    late_s = (at - until) // 10**9
+    return _refuse("until", str(until), f"the ticket ended {late_s} s ago")
+
+
+def _unreadable(rules: Rules, call: Call) -> Decision:
+    fault = call.fault
+    assert fault is not None  # noqa: S101 - the caller has looked
+    caveat = {"tool": "tools", "path": "paths", "url": "hosts"}.get(fault.kind, "call")
+    present = {
+        "tools": bool(rules.tools),
+        "paths": bool(rules.reads or rules.writes),
+        "hosts": bool(rules.hosts),
+    }
+    where = f" in argument `{fault.argument}`" if fault.argument else ""
+    named = caveat if present.get(caveat, False) else "call"
+    return _refuse(named, fault.argument, f"{fault.reason}{where}")
+
+
+def _unseen(tool: str) -> Decision:
+    return _refuse(
+        "tools",
+        tool,
+        f"what `{tool}` touches cannot be told from its arguments, and the scope limits paths or "
+        f"hosts without naming `{tool}` in tools",
+    )
+
+
+def _absent(rules: Rules, call: Call) -> Decision:
+    names = ", ".join(call.missing)
+    caveat = "hosts" if rules.hosts and not rules.reads and not rules.writes else "paths"
+    return _refuse(caveat, names, f"argument `{names}` of `{call.tool}` is missing")
+
+
+def _outside(bound: PathBound, subject: PathSubject) -> Decision:
+    verb = "reading" if subject.access == "read" else "writing"
+    spelled = subject.spelled
+    leads = ""
+    if not subject.places:
+        leads = ", which lies outside the workspace,"
+    elif subject.inner_git:
+        leads = ", which lies inside .git and is written only where .git is named,"
+    elif subject.places[-1].rstrip("/") != spelled:
+        leads = f" (that is `{subject.places[-1].rstrip('/') or '.'}`)"
+    return _refuse(
+        bound.kind,
+        spelled,
+        f"{verb} `{spelled}`{leads} is not within {bound.kind}: {_list(bound.patterns)}",
+    )
+
+
+def _no_network(url: UrlSubject) -> Decision:
+    return _refuse(
+        "hosts",
+        url.host or url.spelled,
+        f"the scope limits paths and names no hosts, so nothing is fetched from `{url.host}`",
+    )
+
+
+def _wrong_host(url: UrlSubject, patterns: Sequence[str]) -> Decision:
+    if not url.keys:
+        return _refuse(
+            "hosts",
+            url.spelled,
+            f"`{url.scheme}:` is not an address of the web; hosts: {_list(patterns)}",
+        )
+    value = url.keys[0]
+    return _refuse("hosts", value, f"host `{value}` is not in hosts: {_list(patterns)}")

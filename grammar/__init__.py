@@ -1,0 +1,1 @@
+"""Data, not code: the grammar of scope texts. See ``broker.scope``."""

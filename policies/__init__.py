@@ -1,0 +1,1 @@
+"""Data, not code: the named scopes that ship with the broker. See ``broker.policy``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,9 @@ BAD = [
 ]
 
 
+needs_bash = pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+
+
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
     """An empty workspace and an empty home."""
@@ -94,6 +98,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return workspace, home
 
 
+@needs_bash
 def test_a_true_page_has_no_fault(tmp_path: Path, places: tuple[Path, Path]) -> None:
     """Blocks share a workspace, wildcards match, and what is marked is left out."""
     page = tmp_path / "page.md"
@@ -102,6 +107,7 @@ def test_a_true_page_has_no_fault(tmp_path: Path, places: tuple[Path, Path]) -> 
     assert (places[0] / "made").read_text(encoding="utf-8") == "by a program"
 
 
+@needs_bash
 @pytest.mark.parametrize(("text", "word"), BAD)
 def test_a_lying_page_is_found(
     text: str,

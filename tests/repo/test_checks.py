@@ -48,8 +48,8 @@ GOOD = {
     "ADR/0001-write.md": PAGE,
     "broker/__init__.py": '"""Nothing."""\n',
     "broker/good.py": (
-        'class BrokerError(Exception):\n    code = "broker"\n\n\n'
-        'class GoodError(BrokerError):\n    code = "good"\n\n\n'
+        '"""Good."""\n\n\nclass BrokerError(Exception):\n    """Base."""\n    code = "broker"\n\n\n'
+        'class GoodError(BrokerError):\n    """Good."""\n    code = "good"\n\n\n'
         "try:\n    pass\nexcept BaseException:\n    print()\n    raise\n"
         "x: int = 'a'  # type: ignore[assignment]  # shows that a reason is enough\n"
     ),
@@ -74,10 +74,14 @@ BAD = [
     (checks.broad_excepts, "broker/good.py", "try:\n    1\nexcept:\n    2\n", ":3:"),
     (checks.broad_excepts, "broker/good.py", "try:\n    1\nexcept Exception:\n    2\n", ":3:"),
     (checks.broad_excepts, "broker/a.py", "try:\n 1\nexcept (OSError, Exception):\n 2\n", "a.py"),
+    (checks.broad_excepts, "broker/boundary.py", "try:\n 1\nexcept:\n 2\n" * 2, ":7:"),
     (checks.error_codes, "broker/a.py", "class A(BrokerError): ...\n", "no code"),
     (checks.error_codes, "broker/a.py", 'class A(errors.GoodError):\n code = "good"\n', "share"),
     (checks.error_codes, "broker/a.py", 'class A(GoodError):\n code: str = "broker"\n', "share"),
     (checks.class_names, "broker/a.py", "class GoodError: ...\n", "2 classes"),
+    (checks.undocumented, "broker/a.py", "x = 1\n", "the module"),
+    (checks.undocumented, "broker/a.py", '"A."\ndef f(): ...\n', "f says nothing"),
+    (checks.undocumented, "broker/a.py", '"A."\nclass C:\n "C."\n def f(s): ...\n', "f says"),
     (checks.undocumented_tests, "tests/test_a.py", "def test_a(): assert f()\n", "say what"),
     (
         checks.undocumented_tests,
@@ -88,7 +92,7 @@ BAD = [
     (checks.idle_tests, "tests/test_a.py", 'def test_a():\n "A."\n assert True\n', "cannot fail"),
     (checks.idle_tests, "tests/test_a.py", 'def test_a():\n "A."\n', "cannot fail"),
     (checks.unpaired, "broker/lonely.py", "x = 1\n", "lonely"),
-    (checks.unpaired, "broker/sub/__init__.py", "x = 1\n", "broker/sub/__init__.py"),
+    (checks.unpaired, "broker/sub/__init__.py", "x = int()\n", "broker/sub/__init__.py"),
     (checks.packaging, "LICENSE", "All rights reserved", "licence"),
     (checks.packaging, "CHANGELOG.md", "## [1.2.4]\n", "top entry"),
     (checks.packaging, "broker/sub/__init__.py", "", "broker.sub"),

@@ -24,9 +24,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "errors",
         "limits",
         "calls",
-        "invisible",
-        "globs",
+        "patterns",
+        "toolnames",
         "inclusion",
+        "globs",
         "hosts",
         "instants",
         "caveats",
@@ -42,6 +43,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "receipt": ("receipt.",),
     "session": (
         "catalogs.",
+        "boundary",
         "arguments",
         "realpaths",
         "winpaths",
@@ -67,8 +69,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
 # is a forbidden call.
 PURE = frozenset(
     """
-    __future__ base64 binascii bisect collections dataclasses datetime enum functools hashlib hmac
-    heapq itertools json math operator re string struct types typing unicodedata
+    __future__ base64 binascii bisect collections dataclasses datetime difflib enum functools
+    hashlib hmac heapq itertools json math operator re string struct types typing unicodedata
     """.split()  # noqa: SIM905 - a list of words reads better than a page of quotes
 )
 # A library that only one core module may import, and only inside a function.
@@ -76,7 +78,7 @@ LAZY = {"lark": "scope", "importlib": "scope", "ada_url": "hosts"}
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 IMPURE_NAMES = frozenset({"now", "utcnow", "today", "environ", "getenv", "urandom"})
 
-Import = tuple[str, bool]  # the module, and whether it is imported only inside a function
+Import = tuple[str, bool]  # the module, and whether importing waits for a call, or never happens
 
 
 def layer(module: str) -> str | None:
@@ -102,9 +104,9 @@ def imports(path: Path, module: str) -> Iterator[Import]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     inside = {
         id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
+        for part in ast.walk(tree)
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) or _only_types(part)
+        for node in ast.walk(part)
     }
     package = ["broker", *module.split(".")]
     if path.name != "__init__.py":
@@ -116,6 +118,14 @@ def imports(path: Path, module: str) -> Iterator[Import]:
             above = package[: len(package) - node.level + 1] if node.level else []
             start = ".".join([*above, *([node.module] if node.module else [])])
             yield from ((f"{start}.{alias.name}", id(node) in inside) for alias in node.names)
+
+
+def _only_types(part: ast.AST) -> bool:
+    return (
+        isinstance(part, ast.If)
+        and isinstance(part.test, ast.Name)
+        and part.test.id == "TYPE_CHECKING"
+    )
 
 
 def target(name: str, known: dict[str, Path]) -> str | None:
@@ -242,6 +252,7 @@ BAD = [
     (impure, "limits.py", "from random import random", "`random.random`"),
     (impure, "scope.py", "import lark", "`lark`"),
     (impure, "hosts.py", "def f():\n    import lark", "`lark`"),
+    (impure, "scope.py", "if TYPE:\n    import lark", "`lark`"),
     (impure, "instants.py", "import datetime\nx = datetime.datetime.now()", "`now`"),
     (impure, "limits.py", "def f(p):\n    return open(p)", "`open`"),
     (cycles, "home.py", "from broker.errors import a", "broker.errors needs itself"),
@@ -262,7 +273,7 @@ def test_a_bad_import_is_found(
         "receipt/store.py": "import os\nfrom ..errors import a\nfrom . import entry",
         "receipt/entry.py": "",
         "cli/__init__.py": "",
-        "scope.py": "def f():\n    import lark",
+        "scope.py": "if TYPE_CHECKING:\n    import lark\ndef f():\n    import lark",
     }
     write(tmp_path, good)
     assert callable(check)

@@ -1,0 +1,85 @@
+# Every target sets itself up: all it takes is Python 3.11 or newer, and make.
+# The environment lies in .venv and is renewed when pyproject.toml changes.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+VENV    := .venv
+PY      := $(VENV)/bin/python
+READY   := $(VENV)/.ready
+PYTEST  := $(PY) -m pytest
+PIP     := -m pip --quiet --disable-pip-version-check --no-input
+MATRIX  := 3.11 3.12 3.13
+
+export PIP_ROOT_USER_ACTION = ignore
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml tools/find_python
+	@python=$$(sh tools/find_python) || exit 1; \
+	$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "setting up $(VENV) with $$python"; \
+	    "$$python" -m venv --clear $(VENV); \
+	} && $(PY) $(PIP) install --editable '.[dev]' && touch $@
+
+.PHONY: demo
+demo: $(READY) ## watch a real agent work under a scope
+	@$(PY) demo/demo.py
+
+.PHONY: test
+test: lint wheel-test unit ## lint, types, the wheel, and every test: what CI runs
+
+.PHONY: unit
+unit: $(READY) ## every test but the long ones
+	@$(PYTEST)
+
+.PHONY: test-deep
+test-deep: $(READY) ## every test, with 20 000 examples for each law (hours)
+	@HYPOTHESIS_PROFILE=deep $(PYTEST) -m 'deep or not deep' -o timeout=7200
+
+.PHONY: test-agents
+test-agents: $(READY) ## only the tests that drive an agent installed on this machine
+	@$(PYTEST) -m agent tests/agents -ra
+
+.PHONY: lint
+lint: $(READY) ## style, format, types and the direction of imports
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --quiet --check . || { \
+	    $(PY) -m ruff format --check .; echo 'mend it with: make format'; exit 1; }
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-logo >$(VENV)/lint-imports.txt 2>&1 || { \
+	    cat $(VENV)/lint-imports.txt; exit 1; }
+	@echo 'lint: style, format, types and imports are in order'
+
+.PHONY: format
+format: $(READY) ## rewrite the sources in the project's format
+	@$(PY) -m ruff check --quiet --fix . ; $(PY) -m ruff format .
+
+.PHONY: bench
+bench: $(READY) ## measure the broker
+	@$(PY) bench/run.py
+
+.PHONY: wheel-test
+wheel-test: $(READY) ## build sdist and wheel, and test the wheel without the sources
+	@$(PY) tools/wheel_test.py
+
+.PHONY: matrix
+matrix: ## every test on each of Python 3.11, 3.12, 3.13 that is found
+	@for version in $(MATRIX); do \
+	    python=$$(sh tools/find_python $$version 2>/dev/null) || { \
+	        echo "Python $$version: not found, left out"; continue; }; \
+	    echo "Python $$version"; \
+	    [ -x $(VENV)-$$version/bin/python ] || "$$python" -m venv $(VENV)-$$version || exit 1; \
+	    $(VENV)-$$version/bin/python $(PIP) install --editable '.[dev]' || exit 1; \
+	    $(VENV)-$$version/bin/python -m pytest || exit 1; \
+	done
+
+.PHONY: clean
+clean: ## remove everything that make has made
+	@rm -rf $(VENV) $(VENV)-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	    .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

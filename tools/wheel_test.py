@@ -1,0 +1,93 @@
+"""
+Builds the sdist and the wheel, and tests the wheel where the sources are out of reach.
+
+The wheel is built from the sdist, so a file that the sdist forgets fails here. The wheel goes
+into a fresh environment; the tests run from a copy of ``tests/`` with no ``broker/`` beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What the wheel is tested with: every module's own tests. The others judge the repository,
+# or repeat the same code at greater length.
+CHOSEN = ["tests/unit"]
+NEEDED = ("pytest", "hypothesis", "rfc8785")
+
+WHERE = """
+import importlib.resources, pathlib, sys
+import broker
+here = pathlib.Path(broker.__file__).resolve()
+assert here.is_relative_to(sys.prefix), f"{here} is not the installed wheel"
+assert (here.parent / "py.typed").is_file(), "py.typed is not in the wheel"
+for package, ending in (("broker.grammar", ".lark"), ("broker.policies", ".scope")):
+    names = [f.name for f in importlib.resources.files(package).iterdir()]
+    wanted = [name for name in sys.argv[1:] if name.endswith(ending)]
+    assert set(wanted) <= set(names), f"{package} holds {names}, not all of {wanted}"
+"""
+
+
+def main() -> int:
+    """Build, install, look and test; return the exit code of the first step that fails."""
+    started_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="broker-wheel-") as folder:
+        place = Path(folder)
+        run(sys.executable, "-m", "build", "--outdir", str(place / "dist"), str(ROOT))
+        (wheel,) = (place / "dist").glob("*.whl")
+
+        venv.create(place / "venv", with_pip=True)
+        python = str(place / "venv/bin/python")
+        run(python, "-m", "pip", "install", "--quiet", str(wheel), *requirements())
+
+        bench = place / "bench"
+        shutil.copytree(ROOT / "tests", bench / "tests", ignore=shutil.ignore_patterns("__py*"))
+        shutil.copy(ROOT / "pyproject.toml", bench)
+        data = [p.name for d in ("grammar", "policies") for p in (ROOT / d).glob("*.[ls]*")]
+        run(python, "-c", WHERE, *data, cwd=bench)
+        last = run(python, "-m", "pytest", *CHOSEN, cwd=bench).strip().splitlines()[-1]
+        count = last.split(" passed")[0].rsplit(maxsplit=1)[-1]
+        spent_s = time.monotonic() - started_s
+        print(f"wheel: {wheel.name} holds, {count} tests of it in {spent_s:.0f} s")
+    return 0
+
+
+def requirements() -> list[str]:
+    """Return the test tools of the `dev` extra that the chosen tests need."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    dev: list[str] = project["optional-dependencies"]["dev"]
+    return [line for line in dev if line.startswith(NEEDED)]
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    """Run one step and return its output; when it fails, show all of it and end."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    environ.setdefault("BROKER_SHARED", str(ROOT.parent / "shared"))
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        print(f"wheel: this failed: {' '.join(command[:4])} …\n{done.stdout}", file=sys.stderr)
+        raise SystemExit(done.returncode)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

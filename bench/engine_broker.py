@@ -104,7 +104,7 @@ class Broker(Engine):
         return self._verify(text, KEY)
 
     def attenuate(self, ticket):
-        return self._attenuate(ticket, *self.narrower, self.until(ticket.rules.until - SECOND))
+        return self._attenuate(ticket, *self.narrower, self.until(ticket.until - SECOND))
 
     def widen(self, ticket):
         return self._attenuate(ticket, self.bash)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from broker.bounds import Bounds, PathBound
 from broker.calls import (
     ALLOW,
     ALLOW_SANDBOXED,
@@ -30,7 +31,6 @@ from broker.calls import (
 )
 from broker.errors import Refused
 from broker.globs import path_matcher
-from broker.rules import PathBound, Rules
 from broker.ticket import Ticket
 
 ASK: Final = "do not work around this; ask the person to widen the scope if it is needed"
@@ -67,13 +67,43 @@ def authorize(
     >>> authorize(t, Call("shell"), 0).refusal.caveat
     'tools'
     """
-    rules = ticket.rules
-    decision = _judge(rules, call, at, sandboxed)
-    if rules.limited and decision.refusal is None:
-        refusal = _count(rules.limits, call.cost() if call.nested else 1, spent)
+    bounds = ticket.bounds
+    # Most calls are allowed, by an exact tool name and a path prefix. What this does not see
+    # at once is decided in full below; it never refuses.
+    if (
+        call.plain
+        and (bounds.quick_tools is None or call.tool in bounds.quick_tools)
+        and (ticket.until is None or (at is not None and at < ticket.until))
+        and (ticket.least is None or (type(spent) is int and -1 < spent < ticket.least))
+    ):
+        for place in call.quick_reads:
+            if not place.startswith(bounds.quick_reads):
+                break
+        else:
+            for place in call.quick_writes:
+                if not place.startswith(bounds.quick_writes):
+                    break
+            else:
+                if not call.urls or _reaches(bounds, call):
+                    return ALLOW
+    decision = _judge(ticket, call, at, sandboxed)
+    if ticket.least is not None and decision.refusal is None:
+        refusal = _count(ticket.limits, call.cost(), spent)
         if refusal is not None:
             return Decision(refusal)
     return decision
+
+
+def _reaches(bounds: Bounds, call: Call) -> bool:
+    """Whether the ticket lets every URL of the call be reached."""
+    if bounds.no_network and call.tool not in bounds.named:
+        return False
+    for bound in bounds.hosts:
+        match = bound.match.match
+        for url in call.urls:
+            if not match(url.keys):
+                return False
+    return True
 
 
 def enforce(decision: Decision) -> Decision:
@@ -88,29 +118,29 @@ def enforce(decision: Decision) -> Decision:
     return decision
 
 
-def _judge(rules: Rules, call: Call, at: int | None, sandboxed: bool) -> Decision:
-    tool = call.tool
+def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decision:
+    bounds, tool = ticket.bounds, call.tool
     for subject in call.paths:
         if subject.own:
             return _refuse("own", subject.spelled, "the broker's own files are closed to tools")
-    for bound in rules.tools:
+    for bound in bounds.tools:
         if tool not in bound.match.exact and not bound.match.match(tool, call.server):
             return _not_listed("tools", tool, bound.patterns, "tool")
-    if rules.until is not None and (at is None or at >= rules.until):
-        return _late(rules.until, at)
+    if ticket.until is not None and (at is None or at >= ticket.until):
+        return _late(ticket.until, at)
     if call.fault is not None:
-        return _unreadable(rules, call)
+        return _unreadable(bounds, call)
     decision = ALLOW
-    if rules.seen:
+    if bounds.seen:
         if call.opaque:
-            if tool not in rules.named:
+            if tool not in bounds.named:
                 return _unseen(tool)
             decision = ALLOW_SANDBOXED if sandboxed else ALLOW_UNSEEN
         if call.missing:
-            return _absent(rules, call)
+            return _absent(bounds, call)
         for subject in call.paths:
-            bounds = rules.reads if subject.access == "read" else rules.writes
-            for path_bound in bounds:
+            held = bounds.reads if subject.access == "read" else bounds.writes
+            for path_bound in held:
                 match = path_bound.match
                 if subject.inner_git or subject.folded or not subject.places:
                     if not _fits(path_bound, subject):
@@ -120,13 +150,13 @@ def _judge(rules: Rules, call: Call, at: int | None, sandboxed: bool) -> Decisio
                     if not place.startswith(match.prefixes) and not match.match(place):
                         return _outside(path_bound, subject)
         for url in call.urls:
-            if rules.no_network and tool not in rules.named:
+            if bounds.no_network and tool not in bounds.named:
                 return _no_network(url)
-            for host_bound in rules.hosts:
+            for host_bound in bounds.hosts:
                 if not host_bound.match.match(url.keys):
                     return _wrong_host(url, host_bound.patterns)
     for inner in call.nested:
-        inside = _judge(rules, inner, at, sandboxed)
+        inside = _judge(ticket, inner, at, sandboxed)
         if inside.refusal is not None:
             return inside
         if inside.enforcement == "none":
@@ -147,14 +177,12 @@ def _fits(bound: PathBound, subject: PathSubject) -> bool:
 
 
 def _count(limits: Sequence[int | None], cost: int, spent: Spent) -> Refusal | None:
-    counts: Sequence[int]
-    if isinstance(spent, tuple):
-        counts = spent
-    else:
-        counts = () if spent is None else (spent,) * len(limits)
-    if len(counts) != len(limits) or any(type(n) is not int or n < 0 for n in counts):
-        return Refusal("calls", "?", "how many calls were made could not be told; " + ASK)
+    counts = spent if isinstance(spent, tuple) else (spent,) * len(limits)
+    if len(counts) != len(limits):
+        return _uncounted()
     for limit, used in zip(limits, counts, strict=True):
+        if type(used) is not int or used < 0:
+            return _uncounted()
         if limit is not None and used + cost > limit:
             inside = f" and this one holds {cost}" if cost > 1 else ""
             reason = f"the budget of {limit} calls is used up ({used} made{inside}); {ASK}"
@@ -163,6 +191,10 @@ def _count(limits: Sequence[int | None], cost: int, spent: Spent) -> Refusal | N
 
 
 # ── refusals in words ──
+
+
+def _uncounted() -> Refusal:
+    return Refusal("calls", "?", f"how many calls were made could not be told; {ASK}")
 
 
 def _refuse(caveat: str, value: str, reason: str) -> Decision:
@@ -186,14 +218,14 @@ def _late(until: int, at: int | None) -> Decision:
     return _refuse("until", str(until), f"the ticket ended {late_s} s ago")
 
 
-def _unreadable(rules: Rules, call: Call) -> Decision:
+def _unreadable(bounds: Bounds, call: Call) -> Decision:
     fault = call.fault
     assert fault is not None  # noqa: S101 - the caller has looked
     caveat = {"tool": "tools", "path": "paths", "url": "hosts"}.get(fault.kind, "call")
     present = {
-        "tools": bool(rules.tools),
-        "paths": bool(rules.reads or rules.writes),
-        "hosts": bool(rules.hosts),
+        "tools": bool(bounds.tools),
+        "paths": bool(bounds.reads or bounds.writes),
+        "hosts": bool(bounds.hosts),
     }
     where = f" in argument `{fault.argument}`" if fault.argument else ""
     named = caveat if present.get(caveat, False) else "call"
@@ -209,9 +241,9 @@ def _unseen(tool: str) -> Decision:
     )
 
 
-def _absent(rules: Rules, call: Call) -> Decision:
+def _absent(bounds: Bounds, call: Call) -> Decision:
     names = ", ".join(call.missing)
-    caveat = "hosts" if rules.hosts and not rules.reads and not rules.writes else "paths"
+    caveat = "hosts" if bounds.hosts and not bounds.reads and not bounds.writes else "paths"
     return _refuse(caveat, names, f"argument `{names}` of `{call.tool}` is missing")
 
 

@@ -11,7 +11,7 @@ Rules a maintainer keeps: everything is frozen; a call that could not be read is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
 Access = Literal["read", "write"]
@@ -78,6 +78,8 @@ class Call:
     unknown tool). ``missing`` names arguments that would hold a path or URL and are absent.
     ``server`` is the MCP server's name as *our* configuration spells it, when it is known.
     ``digest`` is the hex SHA-256 of the canonical arguments; it plays no part in deciding.
+    ``plain`` says that nothing about the call needs a second look, and ``quick_reads`` and
+    ``quick_writes`` are all its places: all three follow from the rest.
     """
 
     tool: str
@@ -90,6 +92,20 @@ class Call:
     nested: tuple[Call, ...] = ()
     command: str | None = None
     digest: str = ""
+    plain: bool = field(init=False, compare=False, repr=False)
+    quick_reads: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    quick_writes: tuple[str, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        paths = self.paths
+        # Worked out once, so that deciding need not look for what is almost never there.
+        put(self, "plain", not (
+            self.opaque or self.missing or self.fault or self.nested
+            or any(p.own or p.inner_git or p.folded or not p.places for p in paths)
+        ))  # fmt: skip
+        put(self, "quick_reads", tuple([s for p in paths if p.access == "read" for s in p.places]))
+        put(self, "quick_writes", tuple([s for p in paths if p.access != "read" for s in p.places]))
 
     def cost(self) -> int:
         """Return how many calls this one debits: itself and every call inside it."""

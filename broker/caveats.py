@@ -12,8 +12,7 @@ describe, never by their spelling. Equal spelling is only ever a shortcut to *ye
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.errors import InputError
 from broker.globs import check_path, check_tool, paths_cover, tools_cover
@@ -37,8 +36,7 @@ BOUNDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Caveat:
+class Caveat(NamedTuple):
     """
     One condition that can only take authority away.
 

@@ -29,25 +29,24 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Final
 
-from broker.caveats import BOUNDS, KINDS, LISTS, Caveat, covers, show
+from broker.bounds import Bounds, narrow, root_bounds
+from broker.caveats import Caveat, show
 from broker.errors import (
     AttenuationError,
     InputError,
     LimitError,
-    TicketFormatError,
     TicketVerificationError,
 )
-from broker.limits import MAX_CAVEATS, MAX_CHAIN_LINKS
-from broker.rules import Rules, narrow_rules, root_rules
+from broker.limits import MAX_CHAIN_LINKS
 from broker.wire import (
-    FORMAT,
+    Step,
     link_block,
     mac,
-    read_block,
+    read_link,
     read_root,
-    read_step,
     root_block,
     split,
+    take_apart,
 )
 
 KEY_BYTES: Final = 32
@@ -76,8 +75,10 @@ class Ticket:
     intent: str
     blocks: tuple[bytes, ...]
     macs: tuple[bytes, ...]
-    steps: tuple[tuple[Caveat, ...], ...]
-    rules: Rules
+    bounds: Bounds
+    until: int | None
+    limits: tuple[int | None, ...]
+    least: int | None
 
     @property
     def id(self) -> str:
@@ -95,6 +96,12 @@ class Ticket:
         return _public_id(self.macs[0])
 
     @property
+    def steps(self) -> tuple[tuple[Caveat, ...], ...]:
+        """The caveats of each link, root first, read again from the bytes they were signed as."""
+        first, *later = self.blocks
+        return (read_root(first)[3].caveats, *[read_link(b).caveats for b in later])
+
+    @property
     def links(self) -> tuple[Link, ...]:
         """Every step of custody, root first."""
         return tuple(Link(i, c) for i, c in zip(self.line, self.steps, strict=True))
@@ -103,11 +110,6 @@ class Ticket:
     def caveats(self) -> tuple[Caveat, ...]:
         """Every caveat, in the order in which they were added."""
         return tuple(c for step in self.steps for c in step)
-
-    @property
-    def limits(self) -> tuple[int | None, ...]:
-        """The `calls` of each link, root first; None where a link sets none."""
-        return self.rules.limits
 
     def wire(self) -> str:
         """
@@ -149,10 +151,7 @@ class UnverifiedTicket:
             TicketFormatError: not a ticket's wire form.
         """
         blocks, tag = split(wire)
-        root = read_block(blocks[0])
-        if len(root) != 7 or root[0] != FORMAT or not isinstance(root[1], str):
-            raise TicketFormatError(f"not a `{FORMAT}` ticket: its first line is something else")
-        return cls(tuple(blocks), tag, root[1])
+        return cls(tuple(blocks), tag, read_root(blocks[0])[0])
 
 
 def session_key(key: bytes, sid: str) -> bytes:
@@ -185,10 +184,12 @@ def mint(
         InputError: a key of the wrong length, a malformed caveat.
         LimitError: more than MAX_CAVEATS caveats.
     """
-    step = _checked_step(caveats)
-    block = root_block(sid, minted_at, intent, nonce, step)
+    step = take_apart(tuple(caveats))
+    block = root_block(sid, minted_at, intent, nonce, step.caveats)
     tag = mac(_checked_key(key), block)
-    return Ticket(sid, minted_at, intent, (block,), (tag,), (step,), root_rules(step))
+    bounds = root_bounds(step.lists)
+    limits = (step.calls,)
+    return Ticket(sid, minted_at, intent, (block,), (tag,), bounds, step.until, limits, step.calls)
 
 
 def attenuate(ticket: Ticket, *caveats: Caveat, nonce: str = "") -> Ticket:
@@ -211,17 +212,19 @@ def attenuate(ticket: Ticket, *caveats: Caveat, nonce: str = "") -> Ticket:
     """
     if len(ticket.blocks) >= MAX_CHAIN_LINKS:
         raise LimitError(f"a ticket has at most {MAX_CHAIN_LINKS} links")
-    step = _checked_step(caveats)
-    _refuse_widening(ticket.steps, step)
-    block = link_block(nonce, step)
+    step = take_apart(caveats)
+    bounds, until, least = _narrowed(ticket.bounds, ticket.until, ticket.least, step)
+    block = link_block(nonce, caveats)
     return Ticket(
         ticket.sid,
         ticket.minted_at,
         ticket.intent,
         (*ticket.blocks, block),
         (*ticket.macs, mac(ticket.macs[-1], block)),
-        (*ticket.steps, step),
-        narrow_rules(ticket.rules, step),
+        bounds,
+        until,
+        (*ticket.limits, step.calls),
+        least,
     )
 
 
@@ -251,23 +254,19 @@ def verify_chain(wire: str | bytes | UnverifiedTicket, key: bytes) -> Ticket:
         macs.append(link_key)
     if not compare_digest(link_key.hex().encode(), tag):
         raise TicketVerificationError("the ticket was not made with this key, or was changed")
-    head = read_block(blocks[0])
-    sid, minted_at, intent = read_root(head)
-    step = read_step(head[6])
-    rules = root_rules(step)
-    steps = [step]
+    sid, minted_at, intent, step = read_root(blocks[0])
+    bounds, until, least = root_bounds(step.lists), step.until, step.calls
+    limits = [least]
     for number, block in enumerate(blocks[1:], 1):
-        link = read_block(block)
-        if len(link) != 2 or type(link[0]) is not str:
-            raise TicketFormatError(f"link {number} of the ticket is not a link")
-        step = read_step(link[1])
+        step = read_link(block)
         try:
-            _refuse_widening(steps, step)
+            bounds, until, least = _narrowed(bounds, until, least, step)
         except AttenuationError as error:
             raise TicketVerificationError(f"link {number}: {error}") from None
-        rules = narrow_rules(rules, step)
-        steps.append(step)
-    return Ticket(sid, minted_at, intent, tuple(blocks), tuple(macs), tuple(steps), rules)
+        limits.append(step.calls)
+    return Ticket(
+        sid, minted_at, intent, tuple(blocks), tuple(macs), bounds, until, tuple(limits), least
+    )
 
 
 def describe(ticket: Ticket) -> tuple[str, ...]:
@@ -291,27 +290,30 @@ def describe(ticket: Ticket) -> tuple[str, ...]:
 def widening(ticket: Ticket, *caveats: Caveat) -> AttenuationError | None:
     """Return the error that ``attenuate`` would raise for ``caveats``, or None."""
     try:
-        _refuse_widening(ticket.steps, _checked_step(caveats))
+        _narrowed(ticket.bounds, ticket.until, ticket.least, take_apart(caveats))
     except AttenuationError as error:
         return error
     return None
 
 
-def _refuse_widening(
-    steps: Sequence[tuple[Caveat, ...]], added: tuple[Caveat, ...]
-) -> None:
-    for narrow in added:
-        bounds = BOUNDS[narrow.kind]
-        # The newest link is the narrowest, so a widening is usually seen at once.
-        for step in reversed(steps):
-            for wide in step:
-                if wide.kind in bounds:
-                    value = covers(wide, narrow)
-                    if value is not None:
-                        raise AttenuationError(
-                            f"`{show(narrow)}` widens `{show(wide)}`: `{value}` is not within it",
-                            kind=narrow.kind,
-                        )
+def _narrowed(
+    bounds: Bounds, until: int | None, least: int | None, step: Step
+) -> tuple[Bounds, int | None, int | None]:
+    """Return what a chain comes to when ``step`` is added, or raise: the one proof of both."""
+    if step.until is not None:
+        if until is not None and step.until > until:
+            raise _later("until", step.until, until)
+        until = step.until
+    if step.calls is not None:
+        if least is not None and step.calls > least:
+            raise _later("calls", step.calls, least)
+        least = step.calls
+    return (narrow(bounds, step.lists) if step.lists else bounds), until, least
+
+
+def _later(kind: str, asked: int, held: int) -> AttenuationError:
+    wider, narrower = show(Caveat(kind, asked)), show(Caveat(kind, held))
+    return AttenuationError(f"`{wider}` widens `{narrower}`", kind=kind)
 
 
 def _public_id(tag: bytes) -> str:
@@ -322,15 +324,3 @@ def _checked_key(key: bytes) -> bytes:
     if len(key) != KEY_BYTES:
         raise InputError(f"a ticket key has {KEY_BYTES} bytes, this one has {len(key)}")
     return key
-
-
-def _checked_step(caveats: Sequence[Caveat]) -> tuple[Caveat, ...]:
-    step = tuple(caveats)
-    if len(step) > MAX_CAVEATS:
-        raise LimitError(f"a link has at most {MAX_CAVEATS} caveats, this one has {len(step)}")
-    for caveat in step:
-        if caveat.kind not in KINDS:
-            raise InputError(f"no such caveat kind: `{caveat.kind}`")
-        if isinstance(caveat.value, tuple) != (caveat.kind in LISTS):
-            raise InputError(f"the value of `{caveat.kind}` has the wrong type")
-    return step

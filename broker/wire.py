@@ -8,13 +8,14 @@ strict: one JSON array per line, exact types, canonical patterns; everything els
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from json import JSONDecoder, JSONEncoder
 from typing import Final
 
 from broker.caveats import LISTS, Caveat
-from broker.errors import InputError, TicketFormatError
+from broker.errors import InputError, LimitError, TicketFormatError
 from broker.globs import check_path, check_tool
 from broker.hosts import check_host
 from broker.limits import (
@@ -26,9 +27,6 @@ from broker.limits import (
 )
 
 FORMAT: Final = "ticket/1"
-encode = JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
-).encode
 _decode = JSONDecoder().raw_decode
 
 # HMAC-SHA256 with a key of exactly 32 bytes, as its definition reads: two plain hashes over
@@ -46,30 +44,89 @@ def mac(key: bytes, body: bytes) -> bytes:
     return sha256(key.translate(_OUTER) + _OUTER_TAIL + inner).digest()
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """
+    The caveats of one link, in their order, and taken apart by what they are.
+
+    ``lists`` are those with patterns; ``until`` and ``calls`` the smallest number, or None.
+    """
+
+    caveats: tuple[Caveat, ...]
+    lists: tuple[Caveat, ...]
+    until: int | None
+    calls: int | None
+
+
+def take_apart(caveats: tuple[Caveat, ...]) -> Step:
+    """
+    Return the step that ``caveats`` make.
+
+    Raises:
+        InputError: a kind that does not exist, a value of the wrong type.
+        LimitError: more than MAX_CAVEATS caveats.
+    """
+    if len(caveats) > MAX_CAVEATS:
+        raise LimitError(f"a link has at most {MAX_CAVEATS} caveats, this one has {len(caveats)}")
+    until = calls = None
+    lists = []
+    for caveat in caveats:
+        kind, value = caveat
+        if isinstance(value, tuple):
+            if kind not in LISTS:
+                raise InputError(f"no such caveat kind: `{kind}`")
+            lists.append(caveat)
+        elif type(value) is not int:
+            raise InputError(f"the value of `{kind}` has the wrong type")
+        elif kind == "until":
+            until = value if until is None or value < until else until
+        elif kind == "calls":
+            calls = value if calls is None or value < calls else calls
+        else:
+            raise InputError(f"no such caveat kind: `{kind}`")
+    return Step(caveats, tuple(lists), until, calls)
+
+
 def root_block(
-    sid: str, minted_at: int, intent: str, nonce: str, step: tuple[Caveat, ...]
+    sid: str, minted_at: int, intent: str, nonce: str, caveats: tuple[Caveat, ...]
 ) -> bytes:
     """Return the bytes of a root link."""
     seconds, rest = divmod(minted_at, 10**9)
-    head = (FORMAT, sid, seconds, rest, intent, nonce)
-    return encode((*head, [_plain(c) for c in step])).encode("utf-8")
+    names = f"{_quoted(FORMAT)},{_quoted(sid)},{seconds},{rest},{_quoted(intent)},{_quoted(nonce)}"
+    return f"[{names},[{','.join(map(_text, caveats))}]]".encode()
 
 
-def link_block(nonce: str, step: tuple[Caveat, ...]) -> bytes:
-    """Return the bytes of a link that narrows."""
-    return encode((nonce, [_plain(c) for c in step])).encode("utf-8")
+def link_block(nonce: str, caveats: tuple[Caveat, ...]) -> bytes:
+    """Return the bytes of a later link."""
+    return f"[{_quoted(nonce)},[{','.join(map(_text, caveats))}]]".encode()
 
 
-def _plain(caveat: Caveat) -> tuple[object, ...]:
-    if caveat.kind == "until" and isinstance(caveat.value, int):
+_quoted = JSONEncoder(ensure_ascii=False).encode
+
+
+def _text(caveat: Caveat) -> str:
+    kind, value = caveat
+    if kind == "until" and isinstance(value, int):
         # RFC 8785 numbers are exact up to 2^53 only; nanoseconds since 1970 are larger.
-        return ("until", *divmod(caveat.value, 10**9))
-    if isinstance(caveat.value, int):
-        return (caveat.kind, caveat.value)
-    return (caveat.kind, *caveat.value)
+        seconds, rest = divmod(value, 10**9)
+        return f'["until",{seconds},{rest}]'
+    return _list_text(caveat)
+
+
+@lru_cache(maxsize=4_096)
+def _list_text(caveat: Caveat) -> str:
+    kind, value = caveat
+    items = (str(value),) if isinstance(value, int) else tuple(map(_quoted, value))
+    return "[" + ",".join((_quoted(kind), *items)) + "]"
 
 
 def split(wire: str | bytes) -> tuple[list[bytes], bytes]:
+    """
+    Return the links' bytes and the MAC's hex digits, none of them believed.
+
+    Raises:
+        TicketFormatError: not the shape of a ticket.
+    """
     try:
         raw = wire.encode("utf-8") if isinstance(wire, str) else wire
     except UnicodeEncodeError:
@@ -85,7 +142,40 @@ def split(wire: str | bytes) -> tuple[list[bytes], bytes]:
     return blocks, tag
 
 
-def read_block(block: bytes) -> list[object]:
+# Reading is a pure function of the bytes, and a ticket is verified again and again: the caches
+# hold what was read of bytes that carried a right MAC.
+@lru_cache(maxsize=1_024)
+def read_root(block: bytes) -> tuple[str, int, str, Step]:
+    """
+    Return the session id, the instant of minting, the intent's digest and the caveats.
+
+    Raises:
+        TicketFormatError: not a root link.
+    """
+    head = _read_array(block)
+    if len(head) != 7 or head[0] != FORMAT:
+        raise TicketFormatError(f"not a `{FORMAT}` ticket: its first line is something else")
+    _, sid, seconds, rest, intent, nonce, step = head
+    if type(sid) is not str or type(intent) is not str or type(nonce) is not str:
+        raise TicketFormatError("a name in the ticket is not text")
+    return sid, _instant(seconds, rest), intent, _read_step(step)
+
+
+@lru_cache(maxsize=4_096)
+def read_link(block: bytes) -> Step:
+    """
+    Return the caveats of a later link.
+
+    Raises:
+        TicketFormatError: not a link.
+    """
+    link = _read_array(block)
+    if len(link) != 2 or type(link[0]) is not str:
+        raise TicketFormatError("a line of the ticket is not a link")
+    return _read_step(link[1])
+
+
+def _read_array(block: bytes) -> list[object]:
     try:
         text = block.decode("utf-8")
         value, end = _decode(text)
@@ -96,58 +186,39 @@ def read_block(block: bytes) -> list[object]:
     return value
 
 
-def read_root(head: list[object]) -> tuple[str, int, str]:
-    if len(head) != 7 or head[0] != FORMAT:
-        raise TicketFormatError(f"not a `{FORMAT}` ticket: its first line is something else")
-    _, sid, seconds, rest, intent, nonce, _ = head
-    if type(sid) is not str or type(intent) is not str or type(nonce) is not str:
-        raise TicketFormatError("a name in the ticket is not text")
-    return sid, _instant(seconds, rest), intent
-
-
 def _instant(seconds: object, rest: object) -> int:
     if type(seconds) is not int or type(rest) is not int or not 0 <= rest < 10**9:
         raise TicketFormatError("an instant in the ticket is not seconds and nanoseconds")
     return seconds * 10**9 + rest
 
 
-def read_step(value: object) -> tuple[Caveat, ...]:
+def _read_step(value: object) -> Step:
     if type(value) is not list or len(value) > MAX_CAVEATS:
         raise TicketFormatError(f"a link is not a list of at most {MAX_CAVEATS} caveats")
-    return tuple([_read_caveat(item) for item in value])
+    return take_apart(tuple([_read_caveat(item) for item in value]))
 
 
 def _read_caveat(item: object) -> Caveat:
     if type(item) is not list or not item or type(item[0]) is not str:
         raise TicketFormatError("a caveat of the ticket is not a list that begins with its kind")
-    kind, *values = item
-    if kind == "until" and len(values) == 2:
-        return Caveat(kind, _instant(*values))
-    if kind == "calls" and len(values) == 1:
-        number = values[0]
+    kind = item[0]
+    if kind in LISTS:
+        return _listed(kind, item)
+    if kind == "until" and len(item) == 3:
+        return Caveat(kind, _instant(item[1], item[2]))
+    if kind == "calls" and len(item) == 2:
+        number = item[1]
         if type(number) is int and 0 <= number <= MAX_CALLS:
             return Caveat(kind, number)
-    if kind in LISTS:
-        return Caveat(kind, _read_patterns(kind, values))
     raise TicketFormatError(f"the ticket holds a caveat that is not understood: `{kind}`")
 
 
-def _read_patterns(kind: str, values: list[object]) -> tuple[str, ...]:
-    if len(values) > MAX_SCOPE_ITEMS:
+def _listed(kind: str, item: list[object]) -> Caveat:
+    if len(item) > MAX_SCOPE_ITEMS + 1:
         raise TicketFormatError(f"a list of the ticket has more than {MAX_SCOPE_ITEMS} items")
-    try:
-        return _checked_patterns(kind, tuple(values))
-    except TypeError:
-        raise TicketFormatError(f"a pattern of `{kind}` is not text") from None
-
-
-# Checking is a pure function of the text, and the same lists come again and again: a chain
-# mostly restates what its root said.
-@lru_cache(maxsize=4_096)
-def _checked_patterns(kind: str, patterns: tuple[object, ...]) -> tuple[str, ...]:
     check = _CHECKS[kind]
     texts = []
-    for pattern in patterns:
+    for pattern in item[1:]:
         if type(pattern) is not str:
             raise TicketFormatError(f"a pattern of `{kind}` is not text")
         try:
@@ -157,7 +228,7 @@ def _checked_patterns(kind: str, patterns: tuple[object, ...]) -> tuple[str, ...
         if canonical != pattern:
             raise TicketFormatError(f"a pattern of `{kind}` is not in canonical form: `{pattern}`")
         texts.append(pattern)
-    return tuple(texts)
+    return Caveat(kind, tuple(texts))
 
 
 _CHECKS: Final = {

@@ -36,9 +36,9 @@ def one_call(chain: Chain, call: Call, at: int | None) -> bool:
     if not all(one_caveat(caveat, call, at) for caveat in caveats):
         return False
     kinds = {caveat.kind for caveat in caveats}
-    if kinds & {"paths", "reads", "writes", "hosts"}:
-        if call.missing or (call.opaque and not named(chain, call.tool)):
-            return False
+    looking = bool(kinds & {"paths", "reads", "writes", "hosts"})
+    if looking and (call.missing or (call.opaque and not named(chain, call.tool))):
+        return False
     root = {caveat.kind for caveat in chain[0]}
     silent = bool(root & {"paths", "reads", "writes"}) and "hosts" not in root
     if silent and call.urls and not named(chain, call.tool):

@@ -50,7 +50,8 @@ class ScopeError(InputError):
     """
     A scope text is malformed.
 
-    ``str(error)`` is one line; ``pointed()`` adds the text with a caret under the place.
+    ``where`` names the policy file and line, if the text comes from one. ``str(error)`` is one
+    line; ``pointed()`` adds the text with a caret under the place.
     """
 
     code = "scope"
@@ -70,6 +71,9 @@ class ScopeError(InputError):
         self.hint = hint
         self.where = where
 
+    def __str__(self) -> str:
+        return self.message if self.where is None else f"{self.where}: {self.message}"
+
     def pointed(self) -> str:
         """
         Return the message, the text and a caret under the place, and the hint, in lines.
@@ -83,7 +87,7 @@ class ScopeError(InputError):
         start = max(0, self.offset - 60)
         shown = self.text[start : start + 120]
         plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
-        lines = [self.message if self.where is None else f"{self.where}: {self.message}"]
+        lines = [str(self)]
         if plain:
             lines += ["  " + plain, "  " + " " * (self.offset - start) + "^"]
         if self.hint is not None:

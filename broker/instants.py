@@ -31,7 +31,7 @@ _INSTANT: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})"
     r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_PART: Final = re.compile(r"([0-9]+)([wdhms])")
+_PART: Final = re.compile(r"([0-9]+)([wdhms])(?![A-Za-z])")
 _DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 # Slips that are common enough to be answered with the right spelling.

@@ -20,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from broker.caveats import Caveat
-from broker.errors import InputError, PatternError, ScopeError
+from broker.errors import InputError, PatternError, PolicyError, ScopeError
 from broker.globs import check_path, check_tool
 from broker.hosts import check_host
 from broker.instants import format_instant, parse_until
@@ -178,9 +178,10 @@ def _read_policy(text: str, reading: _Reading, policies: Policies | None) -> Sco
         return parse_scope(
             tuple(policies(name)), at=reading.at, groups=reading.groups, past_ok=reading.past_ok
         )
+    except PolicyError as error:
+        raise _moved(text, error, piece.start) from error
     except ScopeError as error:
-        if error.where is None:
-            error.where = error.detail["where"] = f"@{name}"
+        error.where = error.where or f"@{name}"
         raise
 
 
@@ -259,7 +260,7 @@ def _read_item(text: str, kind: str, item: Piece) -> str:
         return CHECKS[kind](inner)
     except PatternError as error:
         within = places[min(max(error.offset, 0), len(inner))]
-        hint = (item.name != "QUOTED" and split_hint(inner, CHECKS[kind])) or error.hint
+        hint = split_hint(inner, CHECKS[kind], quoted=item.name == "QUOTED") or error.hint
         raise _fault(text, error.message, item.start + within, hint) from error
 
 

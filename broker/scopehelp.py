@@ -21,6 +21,7 @@ from broker.errors import InputError, PatternError, ScopeError
 from broker.globs import check_path, check_tool
 from broker.hosts import check_host
 from broker.instants import parse_until
+from broker.patterns import EMOJI_JOINERS, first_unseen
 
 # What people write instead of a key.
 _ALIASES: Final = {
@@ -67,13 +68,14 @@ _EXAMPLES: Final = {
 _KEYS: Final = "the keys are " + ", ".join(f"`{kind}`" for kind in KINDS)
 _QUOTES: Final = "'‘’“”"
 
-# Controls, and characters that do not show or that change how their neighbours show. The
-# zero-width joiner and the variation selector stay: names with emoji hold them.
-_UNSEEN: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ud800-\udfff]"
-)
-_NAMES: Final = {"\n": "a line break", "\r": "a line break", "\t": "a tab", "\0": "a NUL"}
+# What a person calls the characters that slip in most often.
+_NAMES: Final = {
+    "\n": "a line break",
+    "\r": "a carriage return",
+    "\t": "a tab",
+    "\0": "a NUL",
+    "\ufeff": "a byte order mark",
+}
 
 
 def unseen(text: str) -> tuple[str, int] | None:
@@ -83,16 +85,13 @@ def unseen(text: str) -> tuple[str, int] | None:
     >>> unseen("paths=src\\t")
     ('a tab cannot stand in a scope', 9)
     """
-    found = _UNSEEN.search(text)
-    if found is None:
+    offset = first_unseen(text, EMOJI_JOINERS)
+    if offset < 0:
         return None
-    code = ord(found.group())
-    name = _NAMES.get(found.group(), f"the invisible character U+{code:04X}")
-    if 0xD800 <= code <= 0xDFFF:
-        name = f"half a character (U+{code:04X})"
-    elif code < 0x20 or 0x7F <= code <= 0x9F:
-        name = _NAMES.get(found.group(), f"the control character U+{code:04X}")
-    return f"{name} cannot stand in a scope", found.start()
+    code = ord(text[offset])
+    what = "half a character" if 0xD800 <= code <= 0xDFFF else "an invisible character"
+    name = _NAMES.get(text[offset], f"{what} (U+{code:04X})")
+    return f"{name} cannot stand in a scope", offset
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -106,12 +105,22 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def split_hint(item: str, check: Callable[[str], str]) -> str | None:
-    """Return a hint when an item is several right ones, split by something else than a comma."""
-    for sign in (" ", ";", "|", "&"):
-        parts = [part for part in item[:1024].split(sign) if part]
-        if len(parts) > 1 and len(item) <= 1024 and all(_passes(part, check) for part in parts):
-            return "items are split by commas: " + ",".join(parts)
+def split_hint(item: str, check: Callable[[str], str], *, quoted: bool = False) -> str | None:
+    """
+    Return a hint when an item that is no pattern is several right ones.
+
+    >>> from broker.globs import check_path
+    >>> split_hint("src/** docs/**", check_path)
+    'items are split by commas: src/**,docs/**'
+    """
+    if len(item) > 1024:
+        return None
+    for sign in (",",) if quoted else (" ", ";", "|", "&"):
+        parts = [part.strip(" ") for part in item.split(sign)]
+        parts = [part for part in parts if part]
+        if len(parts) > 1 and all(_passes(part, check) for part in parts):
+            how = "quotes make it one item; a list is" if quoted else "items are split by commas:"
+            return f"{how} {','.join(parts)}"
     return None
 
 
@@ -221,7 +230,7 @@ def _explain_policy(text: str, offset: int) -> ScopeError:
 # ── values ──
 
 
-def _explain_count(text: str, value: str, start: int) -> ScopeError:  # noqa: PLR0911 - one slip each
+def _explain_count(text: str, value: str, start: int) -> ScopeError:
     message = "`calls` is a whole number in plain digits"
     if re.fullmatch(r"[0-9]+", value):
         if value[0] == "0":
@@ -257,7 +266,7 @@ def _explain_until(text: str, value: str, start: int, offset: int) -> ScopeError
     return _error(text, "neither a duration nor an instant", offset)
 
 
-def _explain_item(text: str, key: str, start: int, offset: int) -> ScopeError:  # noqa: PLR0911 - one fault each
+def _explain_item(text: str, key: str, start: int, offset: int) -> ScopeError:
     begins = text[start:offset].rstrip(" ")[-1:] in ("", ",")
     if begins:
         offset += len(text[offset:]) - len(text[offset:].lstrip(" "))

@@ -41,6 +41,10 @@ MAX_CAVEATS: Final = 256  # caveats in one link
 MAX_LINE_BYTES: Final = 2**20  # bytes of one receipt line, without its newline
 MAX_RECORD_DEPTH: Final = 32  # nesting of a line's data
 MAX_SAFE_INT: Final = 2**53 - 1  # RFC 8785: the largest exact integer
+MAX_SID_CHARS: Final = 64  # characters in a session's name
+MAX_GROUP_LINES: Final = 64  # lines that release nothing, before they are made durable
+MAX_GROUP_S: Final = 0.05  # seconds between the first such line and the one that flushes it
+RESERVE_BYTES: Final = 65_536  # bytes held back so that a full disk still takes the seal
 
 # ── the decision service ──
 MAX_REQUEST_BYTES: Final = 64 * 2**20  # bytes of one request to a session's socket

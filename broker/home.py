@@ -1,0 +1,94 @@
+"""
+Where the broker keeps its own files.
+
+Decided here: the four folders and what lies in each. Not decided here: who may read them
+(the catalogs and the sandbox refuse them to every tool call, see ``Home.own``), and what is
+written into them.
+
+- ``state``: ``sessions/<sid>/`` one folder per session, ``heads/<sid>`` its head.
+- ``data``: ``keys/`` the secret that signs receipts and tickets.
+- ``config``: ``broker.toml``, ``catalogs/``, ``policies/``; a person edits these.
+- ``runtime``: sockets; gone after a restart of the machine.
+
+Rule a maintainer keeps: nothing here creates a folder. Looking is free of effects.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.errors import ConfigError
+
+APPLICATION = "capability-broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """
+    The four folders of one installation.
+
+    >>> Home.find({"BROKER_HOME": "/x"}).heads.as_posix()
+    '/x/state/heads'
+    """
+
+    state: Path
+    data: Path
+    config: Path
+    runtime: Path
+
+    @classmethod
+    def find(cls, environ: Mapping[str, str]) -> Home:
+        """
+        Return the home that ``BROKER_HOME`` names, else the user's own folders.
+
+        Only ``BROKER_HOME`` is read from ``environ``; without it the platform's customs
+        decide, and those are read from the environment of the process.
+
+        Raises:
+            ConfigError: ``BROKER_HOME`` is set and is not an absolute path.
+        """
+        root = environ.get("BROKER_HOME")
+        if root is not None:
+            place = Path(root)
+            if not place.is_absolute():
+                raise ConfigError(f"BROKER_HOME is `{root}`: give an absolute path")
+            return cls(place / "state", place / "data", place / "config", place / "run")
+        from platformdirs import PlatformDirs  # noqa: PLC0415  kept out of the import of broker
+
+        dirs = PlatformDirs(APPLICATION, appauthor=False)
+        return cls(
+            Path(dirs.user_state_dir),
+            Path(dirs.user_data_dir),
+            Path(dirs.user_config_dir),
+            Path(dirs.user_runtime_dir),
+        )
+
+    @property
+    def sessions(self) -> Path:
+        """The folder that holds one folder per session."""
+        return self.state / "sessions"
+
+    @property
+    def heads(self) -> Path:
+        """The folder that holds one head per session, apart from the receipts."""
+        return self.state / "heads"
+
+    @property
+    def keys(self) -> Path:
+        """The folder that holds secrets."""
+        return self.data / "keys"
+
+    def own(self) -> tuple[str, ...]:
+        """
+        Return the folders that no tool call may touch: absolute, links followed, no repeats.
+
+        A folder reached through a link is listed by both of its names.
+        """
+        found: dict[str, None] = {}
+        for folder in (self.state, self.data, self.config, self.runtime):
+            found[os.path.abspath(folder)] = None
+            found[os.path.realpath(folder)] = None
+        return tuple(found)

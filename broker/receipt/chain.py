@@ -1,0 +1,242 @@
+"""
+One session's chain of lines: what comes next, and whether a given line is it.
+
+Decided here: a line's bytes, its link to the line before, its tag, and the rules of kinds.
+Not decided here: files, heads, durability.
+
+``compose`` and ``push`` write; ``accept`` verifies. Both move the same state, so a writer that
+starts again walks the same path as a verifier.
+
+Rules a maintainer keeps:
+
+- ``accept`` authenticates raw bytes before it reads any of them, and changes nothing when it
+  refuses.
+- Only ``compose`` makes a tag over a line, and only with the line label.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Any, Final
+
+from broker.errors import Break, LimitError
+from broker.limits import MAX_LINE_BYTES, MAX_RECORD_DEPTH
+from broker.receipt.entry import (
+    FORMAT,
+    HEX64,
+    KINDS,
+    OPEN,
+    RECOVER,
+    SEAL,
+    SEAL_REASONS,
+    check_sid,
+    parse_at,
+    strict_data,
+    strict_object,
+)
+from broker.receipt.keys import LINE_LABEL, Key
+from broker.receipt.merkle import Frontier
+
+TAIL_BYTES: Final = 74  # ,"sig":"<64 hex>"}
+_TAIL_OPENS: Final = b',"sig":"'
+_TAIL_SHUTS: Final = b'"}'
+_HEADS: Final = b'{"at":"'
+_DATA: Final = b'","data":'
+_KINDS: Final = {kind.encode(): kind for kind in KINDS}
+_TYPES: Final = {"at": str, "data": dict, "kid": str, "kind": str, "n": int, "prev": str,
+                 "sid": str, "sig": str}  # fmt: skip
+
+
+def genesis(sid: str) -> str:
+    """Return what line 0 links to: 64 hex digits bound to the session's name."""
+    return sha256(f"{FORMAT} genesis".encode() + b"\0" + sid.encode()).hexdigest()
+
+
+class Chain:
+    """
+    The state after ``n`` lines; ``kind``, ``at`` and ``text`` are those of the last one.
+
+    Args:
+        sid: the session's name.
+        key: the secret that signs.
+        tree: keep the Merkle tree too. A verifier leaves it out when no seal is in sight.
+    """
+
+    __slots__ = (
+        "_kid",
+        "_middle",
+        "_tag",
+        "at",
+        "closing",
+        "kind",
+        "last",
+        "n",
+        "root",
+        "sid",
+        "size",
+        "text",
+        "tree",
+        "went_back",
+    )
+
+    def __init__(self, sid: str, key: Key, *, tree: bool = True) -> None:
+        self.sid = check_sid(sid)
+        self._kid = key.kid
+        self._middle = f',"kid":"{key.kid}","kind":"'.encode()
+        self._tag = key.mac(LINE_LABEL, sid).tag
+        self.tree = Frontier() if tree else None
+        self.n = 0
+        self.size = 0
+        self.last = genesis(sid)
+        self.kind = self.at = self.text = ""
+        self.closing = ""  # the seal's reason, once sealed
+        self.root = ""
+        self.went_back = 0  # lines whose instant is before the one of the line above
+
+    # ── writing ──
+
+    def compose(self, kind: str, text: str, at: str) -> bytes:
+        """
+        Return the next line, without its newline. The state does not move.
+
+        Raises:
+            LimitError: the line would be longer than ``MAX_LINE_BYTES``.
+        """
+        body = (
+            f'{{"at":"{at}","data":{text},"kid":"{self._kid}","kind":"{kind}",'
+            f'"n":{self.n},"prev":"{self.last}","sid":"{self.sid}"}}'
+        ).encode()
+        line = b'%b,"sig":"%b"}' % (body[:-1], self._tag(body).encode())
+        if len(line) > MAX_LINE_BYTES:
+            raise LimitError(
+                f"the line has {len(line)} bytes and may have {MAX_LINE_BYTES}: record a digest",
+                limit="MAX_LINE_BYTES",
+            )
+        return line
+
+    def push(self, kind: str, at: str, line: bytes) -> None:
+        """Move past a line of our own that has just been written."""
+        if self.tree is not None:
+            self.tree.append(line)
+        if at < self.at:
+            self.went_back += 1
+        self.kind = kind
+        self.at = at
+        self.last = sha256(line).hexdigest()
+        self.n += 1
+        self.size += len(line) + 1
+
+    def seal_data(self, reason: str) -> dict[str, object]:
+        """Return the data of a seal over the lines so far."""
+        assert self.tree is not None  # noqa: S101  a writer always keeps the tree
+        return {"n": self.n, "reason": reason, "root": self.tree.root().hex()}
+
+    # ── verifying ──
+
+    def accept(self, line: bytes) -> None:
+        """
+        Verify the next line and move past it.
+
+        Raises:
+            Break: it is not the next line; nothing has moved.
+        """
+        if self.closing:
+            raise self.broken("after_seal", "something follows the seal")
+        if len(line) > MAX_LINE_BYTES:
+            raise self.broken("size", f"the line is longer than {MAX_LINE_BYTES} bytes")
+        tag = line[-66:-2]
+        if line[-74:-66] != _TAIL_OPENS or line[-2:] != _TAIL_SHUTS:
+            raise self.broken("format", "the line does not end in a tag")
+        body = line[:-TAIL_BYTES]
+        if not compare_digest(tag, self._tag(body + b"}").encode()):
+            raise self._not_signed(tag)
+        after = f'","n":{self.n},"prev":"{self.last}","sid":"{self.sid}"'.encode()
+        stop = len(body) - len(after)
+        start = body.rfind(self._middle, 0, stop)
+        kind = _KINDS.get(body[start + len(self._middle) : stop])
+        if (
+            not body.endswith(after)
+            or start < 0
+            or kind is None
+            or not body.startswith(_HEADS)
+            or body[31:40] != _DATA
+        ):
+            raise self._misshapen(line)
+        try:
+            at = str(body[7:31], "ascii")
+            parse_at(at)
+            text = str(body[40:start], "utf-8")
+            strict_data(text)
+        except ValueError:
+            raise self._misshapen(line) from None
+        except Break as flaw:
+            raise self.broken(flaw.reason, flaw.message) from None
+        if kind in (OPEN, SEAL, RECOVER) or self.n == 0:
+            self._check_kind(kind, text)
+        self.text = text
+        self.push(kind, at, line)
+
+    def broken(self, reason: str, message: str) -> Break:
+        """Return a ``Break`` at the next line."""
+        return Break(reason, message, line=self.n, offset=self.size)
+
+    def _not_signed(self, tag: bytes) -> Break:
+        if HEX64.fullmatch(str(tag, "latin-1")) is None:
+            return self.broken("format", "the tag is not 64 lower-case hex digits")
+        return self.broken(
+            "mac", f"the line was not signed with key `{self._kid}` for session `{self.sid}`"
+        )
+
+    def _misshapen(self, line: bytes) -> Break:
+        """Say why an authentic line is not the next one, in the order of the format's page."""
+        try:
+            found = strict_object(str(line, "utf-8"), MAX_RECORD_DEPTH + 1)
+        except UnicodeDecodeError:
+            return self.broken("encoding", "the line is not UTF-8")
+        except Break as flaw:
+            return self.broken(flaw.reason, flaw.message)
+        if {key: type(value) for key, value in found.items()} != _TYPES:
+            return self.broken("schema", "the line does not have the eight keys and their types")
+        try:
+            parse_at(found["at"])
+        except ValueError as error:
+            return self.broken("schema", str(error))
+        checks = (
+            ("sid", "sid", self.sid),
+            ("kid", "kid", self._kid),
+            ("n", "seq", self.n),
+            ("prev", "prev", self.last),
+        )
+        for key, reason, wanted in checks:
+            if found[key] != wanted:
+                return self.broken(reason, f"`{key}` does not continue the lines before")
+        return self.broken("kind", "the line is of no kind this version knows")
+
+    def _check_kind(self, kind: str, text: str) -> None:
+        """Check the kinds that have a place and a form of their own."""
+        if (kind == OPEN) != (self.n == 0):
+            raise self.broken("kind", "`open` is line 0, and only line 0")
+        data: dict[str, Any] = json.loads(text)
+        if kind == OPEN and data.get("format") != FORMAT:
+            raise self.broken("schema", f"the open line does not say `{FORMAT}`")
+        if kind == RECOVER and not _is_recovery(data):
+            raise self.broken("schema", "the recover line does not describe a fragment")
+        if kind == SEAL:
+            reason = data.get("reason")
+            if self.tree is None or reason not in SEAL_REASONS or data != self.seal_data(reason):
+                raise self.broken("seal", "the seal does not fit the lines before it")
+            self.closing = reason
+            self.root = data["root"]
+
+
+def _is_recovery(data: dict[str, Any]) -> bool:
+    return (
+        set(data) == {"bytes", "kept", "sha256"}
+        and type(data["bytes"]) is int
+        and data["bytes"] > 0
+        and type(data["kept"]) is str
+        and type(data["sha256"]) is str
+        and HEX64.fullmatch(data["sha256"]) is not None
+    )

@@ -1,0 +1,317 @@
+"""
+What may stand in one line of a receipt, and its one spelling.
+
+Decided here: the data model, the canonical text of data, the instant's form, the kinds and
+the session name's form. Not decided here: order, links and tags (``chain``).
+
+The data model is small enough that the standard library's JSON writer *is* RFC 8785 for it:
+ASCII keys, no floats, integers up to 2**53 - 1, well-formed Unicode, limited depth.
+
+Rules a maintainer keeps:
+
+- The writer signs only what ``strict_data`` accepts, so an honest line never fails to verify.
+- Reading is strict in the order of the format's page: bytes, then JSON, then spelling.
+- ``Shapes`` may only say yes to a text that ``strict_data`` would accept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Final, NoReturn
+
+from broker.errors import Break, InputError, RecordError
+from broker.limits import MAX_RECORD_DEPTH, MAX_SAFE_INT, MAX_SID_CHARS
+
+FORMAT: Final = "receipt/1"
+OPEN: Final = "open"
+RECOVER: Final = "recover"
+SEAL: Final = "seal"
+APPENDED: Final = frozenset(
+    ("intent", "ticket", "delegate", "decision", "permission", "result", "note", "dropped")
+)
+KINDS: Final = APPENDED | {OPEN, RECOVER, SEAL}
+SEAL_REASONS: Final = ("complete", "interrupted", "disk-full", "abandoned")
+HEX64: Final = re.compile(r"[0-9a-f]{64}")
+
+_SID = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{MAX_SID_CHARS - 1}}}")
+_SECOND = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)", re.ASCII)
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+canonical: Callable[[object], str] = json.JSONEncoder(
+    ensure_ascii=False,
+    allow_nan=False,
+    check_circular=False,
+    sort_keys=True,
+    separators=(",", ":"),
+).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a receipt: its number, the hash of its bytes, its kind, instant and data."""
+
+    n: int
+    hash: str
+    kind: str
+    at: int
+    data: Mapping[str, object]
+
+
+def check_sid(sid: str) -> str:
+    """
+    Return ``sid`` when it can name a session and its files.
+
+    Raises:
+        InputError: it has other characters than ``a-z 0-9 -``, or too many (``receipt.sid``).
+
+    >>> check_sid("k3v-1")
+    'k3v-1'
+    """
+    if not isinstance(sid, str) or _SID.fullmatch(sid) is None:
+        raise InputError(
+            f"`{sid!a}` names no session: use 1 to {MAX_SID_CHARS} of a-z, 0-9 and -",
+            code="receipt.sid",
+        )
+    return sid
+
+
+# ── instants ──
+
+
+def format_at(at: int) -> str:
+    """
+    Return an instant as the line spells it: UTC, milliseconds, 24 characters.
+
+    Raises:
+        RecordError: it lies outside the years 1 to 9999.
+
+    >>> format_at(1_796_025_600_000_000_000)
+    '2026-11-30T08:00:00.000Z'
+    """
+    second, rest = divmod(at, 1_000_000_000)
+    return f"{_second_text(second)}.{rest // 1_000_000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second_text(second: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(second, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise RecordError(f"the instant `{second}` lies outside the years 1 to 9999") from error
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds")
+
+
+def parse_at(text: str) -> int:
+    """
+    Return the nanoseconds of an instant in the line's one spelling.
+
+    Raises:
+        ValueError: any other spelling.
+
+    >>> parse_at("2026-11-30T08:00:00.250Z") % 1_000_000_000
+    250000000
+    """
+    milli = text[20:23]
+    if (
+        len(text) != 24
+        or text[19] != "."
+        or text[23] != "Z"
+        or not (milli.isascii() and milli.isdigit())
+    ):
+        raise ValueError("an instant is spelled 2026-11-30T08:00:00.000Z")
+    return _second_value(text[:19]) * 1_000_000_000 + int(milli) * 1_000_000
+
+
+@lru_cache(maxsize=64)
+def _second_value(text: str) -> int:
+    match = _SECOND.fullmatch(text)
+    if match is None:
+        raise ValueError("an instant is spelled 2026-11-30T08:00:00.000Z")
+    year, month, day, hour, minute, second = map(int, match.groups())
+    moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    passed = moment - _EPOCH
+    return passed.days * 86_400 + passed.seconds
+
+
+# ── reading ──
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise Break("number", f"`{text[:40]}` is not an integer that every reader reads alike")
+
+
+def _read_int(text: str) -> int:
+    if len(text) > 17 or abs(int(text)) > MAX_SAFE_INT:
+        _refuse_number(text)
+    return int(text)
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Break("dupkey", "an object has the same key twice")
+    if not "".join(found).isascii():
+        raise Break("schema", "a key is not ASCII")
+    return found
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_read_object,
+    parse_float=_refuse_number,
+    parse_constant=_refuse_number,
+    parse_int=_read_int,
+)
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets nest outside strings; cheap when there are few of them."""
+    if text.count("[") + text.count("{") <= MAX_RECORD_DEPTH:
+        return 0
+    deepest = depth = 0
+    for match in _BRACKET.finditer(text):
+        mark = match.group()
+        if mark in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in "]}":
+            depth -= 1
+    return deepest
+
+
+def strict_object(text: str, depth: int = MAX_RECORD_DEPTH) -> dict[str, Any]:
+    """
+    Parse one canonical JSON object; refuse everything that two readers could read unlike.
+
+    Raises:
+        Break: ``depth``, ``dupkey``, ``number``, ``json``, ``schema`` or ``canon``; its place
+            in the file is for the caller to add.
+
+    >>> strict_object('{"a":[1,"x"]}')
+    {'a': [1, 'x']}
+    """
+    if _depth(text) > depth:
+        raise Break("depth", f"brackets nest deeper than {depth}")
+    try:
+        value = _decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise Break("json", "not JSON") from error
+    if type(value) is not dict:
+        raise Break("schema", "not a JSON object")
+    if canonical(value) != text:
+        raise Break("canon", "not in canonical form")
+    return value
+
+
+class Shapes:
+    """
+    A memory of texts already found canonical, by what stands outside their string values.
+
+    Two texts without escapes whose parts outside the quotes are equal, and whose keys are
+    equal, differ in the content of string values only. So when one is canonical, the other
+    is. A receipt has a handful of shapes, and looking one up costs a third of parsing.
+    """
+
+    __slots__ = ("_known", "_room")
+
+    def __init__(self, room: int = 1_024) -> None:
+        self._known: dict[tuple[str, ...], tuple[Callable[[list[str]], object], set[object]]] = {}
+        self._room = room
+
+    def knows(self, text: str) -> bool:
+        """Whether ``text`` is canonical for certain; False means only *not known*."""
+        if "\\" in text or not text.isprintable():
+            return False
+        parts = text.split('"')
+        shape = self._known.get(tuple(parts[::2]))
+        return shape is not None and shape[0](parts) in shape[1]
+
+    def learn(self, text: str) -> None:
+        """Remember the shape of a text that ``strict_object`` has just accepted."""
+        if "\\" in text or not text.isprintable() or len(text) > 4_096 or self._room <= 0:
+            return
+        parts = text.split('"')
+        places = [i for i in range(1, len(parts), 2) if parts[i + 1].startswith(":")]
+        if places:
+            keys_of = itemgetter(*places)
+            _, known = self._known.setdefault(tuple(parts[::2]), (keys_of, set()))
+            known.add(keys_of(parts))
+            self._room -= 1
+
+
+_shapes = Shapes()
+_known = _shapes.knows
+
+
+def strict_data(text: str) -> None:
+    """
+    Check that ``text`` is one canonical JSON object of the data model.
+
+    Raises:
+        Break: as ``strict_object``.
+    """
+    if not _known(text):
+        strict_object(text)
+        _shapes.learn(text)
+
+
+# ── writing ──
+
+
+def encode_data(data: Mapping[str, object]) -> str:
+    """
+    Return the canonical text of a line's data.
+
+    Raises:
+        RecordError: a value lies outside the data model; the message says where.
+
+    >>> encode_data({"tool": "Read", "n": 1})
+    '{"n":1,"tool":"Read"}'
+    """
+    plain = data if isinstance(data, dict) else dict(data)
+    try:
+        text = canonical(plain)
+        "".join(plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        _check(plain, "data", 1)
+        raise RecordError("data cannot be written as JSON") from error
+    if not _known(text) or text.count("{") > 1:
+        _check(plain, "data", 1)
+        try:
+            strict_data(text)
+        except Break as error:
+            raise RecordError(f"data cannot be recorded: {error.message}") from error
+    return text
+
+
+def _check(value: object, where: str, depth: int) -> None:
+    """Find the first value outside the data model, and say where it is."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise RecordError(f"{where}: a lone surrogate is not text") from None
+    elif isinstance(value, int):
+        if abs(value) > MAX_SAFE_INT:
+            raise RecordError(f"{where}: the integer is beyond 2**53 - 1; record it as text")
+    elif isinstance(value, float):
+        raise RecordError(f"{where}: a float is spelled in many ways; record it as text")
+    elif isinstance(value, dict | list | tuple):
+        if depth > MAX_RECORD_DEPTH:
+            raise RecordError(f"{where}: nested deeper than {MAX_RECORD_DEPTH}")
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if not isinstance(key, str) or not key.isascii():
+                    raise RecordError(f"{where}: the key `{key!a}` is not ASCII text")
+                _check(inner, f"{where}.{key}", depth + 1)
+        else:
+            for i, inner in enumerate(value):
+                _check(inner, f"{where}[{i}]", depth + 1)
+    elif value is not None:
+        raise RecordError(f"{where}: a `{type(value).__name__}` cannot be recorded")

@@ -1,0 +1,93 @@
+"""
+The head: how many lines of a receipt are acknowledged, kept apart from the receipt.
+
+Decided here: the two slots, their one spelling and tag, and which slot counts. Not decided
+here: when a head is written (``writer``) and what follows from it (``verify``).
+
+The file is two slots of 512 bytes, written in turn, so a crash in the middle of one leaves
+the other. The slot with the most lines counts.
+
+INVARIANT: a slot is written only after the lines it covers are durable. So a slot that is
+neither blank nor authentic says that a newer line had been written before it; ``torn`` tells
+the verifier to insist on that line.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Final
+
+from broker.errors import Break
+from broker.receipt.chain import TAIL_BYTES, genesis
+from broker.receipt.entry import canonical
+from broker.receipt.keys import HEAD_LABEL, Key, Mac
+
+SLOT_BYTES: Final = 512
+HEAD_BYTES: Final = 2 * SLOT_BYTES
+_BLANK: Final = bytes(SLOT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """``n`` acknowledged lines take ``size`` bytes, and the last of them hashes to ``last``."""
+
+    n: int
+    last: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """What a head file says: the head that counts, its slot, and whether the other is torn."""
+
+    head: Head
+    slot: int
+    torn: bool
+
+
+class HeadForm:
+    """Writes and reads the slots of one session."""
+
+    __slots__ = ("_mac", "_sid")
+
+    def __init__(self, sid: str, key: Key) -> None:
+        self._sid = sid
+        self._mac: Mac = key.mac(HEAD_LABEL, sid)
+
+    def first(self) -> bytes:
+        """Return a head file that covers no line yet."""
+        return self.slot(Head(0, genesis(self._sid), 0)) + _BLANK
+
+    def slot(self, head: Head) -> bytes:
+        """Return one slot: a line of canonical JSON, filled up with blanks."""
+        body = canonical({"bytes": head.size, "last": head.last, "n": head.n, "sid": self._sid})
+        text = f'{body[:-1]},"tag":"{self._mac.tag(body.encode())}"}}'
+        return text.encode().ljust(SLOT_BYTES - 1) + b"\n"
+
+    def read(self, content: bytes) -> Slots:
+        """
+        Return the head that counts.
+
+        Raises:
+            Break: no slot is authentic for this session and key (``head_mac``).
+        """
+        slots = (content[:SLOT_BYTES], content[SLOT_BYTES:])
+        heads = tuple(self._read_slot(slot) for slot in slots)
+        authentic = [(head.n, i, head) for i, head in enumerate(heads) if head is not None]
+        if not authentic:
+            raise Break("head_mac", f"the head was not signed with this key for `{self._sid}`")
+        _, number, best = max(authentic, key=lambda each: each[0])
+        torn = heads[1 - number] is None and slots[1 - number] != _BLANK
+        return Slots(best, number, torn)
+
+    def _read_slot(self, slot: bytes) -> Head | None:
+        line = slot.rstrip(b" \n")
+        body = line[:-TAIL_BYTES] + b"}"
+        tag = line[-66:-2]
+        if not compare_digest(tag, self._mac.tag(body).encode()):
+            return None
+        fields = json.loads(body)
+        head = Head(fields["n"], fields["last"], fields["bytes"])
+        return head if self.slot(head) == slot else None

@@ -1,0 +1,180 @@
+"""
+The receipts of one installation: begin one, resume one, find one.
+
+Decided here: where receipt and head lie, and how a session comes to be. Not decided here: how
+lines are written (``writer``) and verified (``verify``).
+
+    state/sessions/<sid>/receipt.jsonl   the receipt
+    state/sessions/<sid>/receipt.torn-*  cut-off lines that were kept aside
+    state/heads/<sid>                    its head, which is also the writers' lock
+
+A session begins with its head, covering no line, then the empty receipt, then line 0. So a
+crash in between leaves nothing that looks like a loss.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker.errors import InputError, StoreError
+from broker.home import Home
+from broker.receipt import disk
+from broker.receipt.entry import FORMAT, check_sid
+from broker.receipt.head import HeadForm
+from broker.receipt.keys import Key
+from broker.receipt.writer import Receipt
+
+RECEIPT_NAME: Final = "receipt.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """
+    What the folders say about a session, unverified.
+
+    ``changed_at`` is when receipt or head last changed, in nanoseconds. ``has_receipt`` and
+    ``has_head`` are both true for every session that nothing was taken from.
+    """
+
+    sid: str
+    changed_at: int
+    has_receipt: bool
+    has_head: bool
+
+
+class Receipts:
+    """
+    All receipts under one home, signed with one key.
+
+    Args:
+        home: where they lie.
+        key: signs them; see ``load_or_create_key``.
+        system: the system calls; a test passes a disk that fails.
+    """
+
+    def __init__(self, home: Home, key: Key, *, system: disk.Disk = disk.DISK) -> None:
+        self._home = home
+        self._key = key
+        self._disk = system
+
+    def path(self, sid: str) -> Path:
+        """Return where the receipt of ``sid`` lies."""
+        return self._home.sessions / check_sid(sid) / RECEIPT_NAME
+
+    def head_path(self, sid: str) -> Path:
+        """Return where the head of ``sid`` lies."""
+        return self._home.heads / check_sid(sid)
+
+    def create(self, sid: str, *, opening: Mapping[str, object], at: int) -> Receipt:
+        """
+        Begin a session: its head, its receipt and the open line, durable on return.
+
+        Args:
+            sid: made by us, never by the agent.
+            opening: what the open line records beside the format's name.
+            at: the instant, in nanoseconds.
+
+        Raises:
+            InputError: ``sid`` cannot name a session, or ``opening`` names a ``format``.
+            StoreError: such a session is there already, or the disk refuses.
+        """
+        disk.require_posix()
+        path, head = self.path(sid), self.head_path(sid)
+        if "format" in opening:
+            raise InputError("the open line's `format` is not for the caller to choose")
+        for taken in (path, head):
+            if os.path.lexists(taken):
+                raise StoreError(f"`{taken}` is there already", code="store.exists")
+        try:
+            for folder in (path.parent, head.parent):
+                disk.make_private_folder(folder)
+            self._disk.replace(head, HeadForm(sid, self._key).first())
+            os.close(os.open(path, os.O_WRONLY | disk.CREATE, 0o600))
+            self._disk.sync_folder(path.parent)
+            self._disk.sync_folder(path.parent.parent)
+            receipt = self._receipt(sid)
+            receipt.begin({"format": FORMAT, **opening}, at)
+        except FileExistsError as error:
+            raise StoreError(f"`{path}` is there already", code="store.exists") from error
+        except OSError as error:
+            raise StoreError(f"session `{sid}` cannot begin: {error}", code="store.io") from error
+        return receipt
+
+    def resume(self, sid: str, *, at: int) -> Receipt:
+        """
+        Open a receipt that has no seal yet, after verifying all of it.
+
+        A line cut off by a crash is kept aside and recorded; lines that a crash left beyond
+        the head are adopted.
+
+        Raises:
+            Break: the receipt is not what was signed; nothing was written.
+            UnverifiableError: a file is missing or unsafe.
+            StoreError: it is sealed, it never began, or the disk refuses.
+        """
+        disk.require_posix()
+        receipt = self._receipt(sid)
+        try:
+            receipt.rejoin(at)
+        except OSError as error:
+            raise StoreError(f"session `{sid}` cannot resume: {error}", code="store.io") from error
+        return receipt
+
+    def sessions(self) -> list[SessionInfo]:
+        """Return every session that has a receipt or a head, the latest first."""
+        found = {*self._names(self._home.sessions), *self._names(self._home.heads)}
+        infos = [info for sid in found if (info := self._info(sid)) is not None]
+        return sorted(infos, key=lambda info: (info.changed_at, info.sid), reverse=True)
+
+    def find(self, prefix: str | None = None) -> str:
+        """
+        Return the one session whose name starts with ``prefix``; by default the latest.
+
+        Raises:
+            InputError: none does, or more than one.
+        """
+        sessions = self.sessions()
+        if prefix is None:
+            if not sessions:
+                raise InputError("there is no session yet", code="receipt.sid")
+            return sessions[0].sid
+        names = sorted(info.sid for info in sessions if info.sid.startswith(prefix))
+        if prefix in names:
+            return prefix
+        if not names:
+            raise InputError(f"no session's name starts with `{prefix!a}`", code="receipt.sid")
+        if len(names) > 1:
+            shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+            raise InputError(
+                f"`{prefix!a}` names more than one session: {shown}", code="receipt.sid"
+            )
+        return names[0]
+
+    def _receipt(self, sid: str) -> Receipt:
+        return Receipt(sid, self.path(sid), self.head_path(sid), self._key, self._disk)
+
+    @staticmethod
+    def _names(folder: Path) -> Iterator[str]:
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return
+        for name in names:
+            try:
+                yield check_sid(name)
+            except InputError:
+                continue
+
+    def _info(self, sid: str) -> SessionInfo | None:
+        times = []
+        for path in (self.path(sid), self.head_path(sid)):
+            try:
+                times.append(os.lstat(path).st_mtime_ns)
+            except OSError:
+                times.append(0)
+        receipt, head = times
+        return SessionInfo(sid, max(times), receipt > 0, head > 0) if max(times) else None

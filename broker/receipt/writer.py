@@ -1,0 +1,257 @@
+"""
+One receipt, open for writing: append, flush, seal, close.
+
+Decided here: what is durable when, and safety among threads and forks. Not decided here: the
+order of system calls (``journal``) and which sessions there are (``store``).
+
+Rules a maintainer keeps:
+
+- No receipt, no action: a durable ``append`` returns only after the line and the head are on
+  disk.
+- A forked child shares neither mutex nor lock with its parent, and walks the file afresh.
+- An interruption in the middle of an append is mended by walking the file, never by guessing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+from weakref import WeakSet
+
+from broker.errors import (
+    Break,
+    FatalStoreError,
+    InputError,
+    RecordError,
+    StoreError,
+    UnverifiableError,
+)
+from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S, MAX_LINE_BYTES, RESERVE_BYTES
+from broker.receipt import disk
+from broker.receipt.chain import Chain
+from broker.receipt.entry import (
+    APPENDED,
+    OPEN,
+    RECOVER,
+    SEAL,
+    SEAL_REASONS,
+    Entry,
+    encode_data,
+    format_at,
+)
+from broker.receipt.head import HEAD_BYTES, SLOT_BYTES, Head, HeadForm, Slots
+from broker.receipt.keys import Key
+from broker.receipt.verify import Walk
+
+RESERVE_NAME: Final = "receipt.reserve"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_GROUP_NS: Final = int(MAX_GROUP_S * 1_000_000_000)
+_NONE: Final = -1  # no descriptor
+_live: WeakSet[Receipt] = WeakSet()
+
+
+class Receipt:
+    """
+    Appends to one session's receipt. Safe among threads, processes and forks.
+
+    Made by ``Receipts``. After a ``FatalStoreError`` every further append raises it again:
+    no receipt, no action.
+    """
+
+    def __init__(self, sid: str, path: Path, head: Path, key: Key, system: disk.Disk) -> None:
+        self.sid = sid
+        self.path = path
+        self.head_path = head
+        self._key = key
+        self._disk = system
+        self._form = HeadForm(sid, key)
+        self._journal.chain = Chain(sid, key)
+        self._mutex = threading.Lock()
+        self._log = self._head = _NONE
+        self._journal.stale = True  # the chain may not be what is on disk: walk it before writing
+        self._acknowledged = 0
+        self._journal.waiting = 0  # lines written and not yet durable
+        self._waiting_at = 0
+        self._journal.fault: FatalStoreError | None = None
+        self._closed = False
+        _live.add(self)
+
+    # ── what callers do ──
+
+    def append(
+        self, kind: str, data: Mapping[str, object], *, at: int, durable: bool = True
+    ) -> Entry:
+        """
+        Add one line and return it; when ``durable``, only after it is safe on disk.
+
+        Args:
+            kind: one of the kinds that callers write (``entry.APPENDED``).
+            data: what to record; the restricted data model, see ``entry``.
+            at: the instant, in nanoseconds.
+            durable: False for a record that releases nothing. It is written at once and made
+                durable with the next durable line, after ``MAX_GROUP_LINES`` of them or
+                ``MAX_GROUP_S``, or by ``flush``.
+
+        Raises:
+            RecordError, LimitError: the record cannot be written; nothing was.
+            StoreError: sealed, closed, or the file is not ours to write; nothing was.
+            FatalStoreError: the state on disk is unknown; the session must end.
+        """
+        if kind not in APPENDED:
+            raise RecordError(f"`{kind}` is not a kind that callers append")
+        return self._append(kind, data, at, durable)
+
+    def seal(self, reason: str, *, at: int) -> Entry:
+        """
+        Write the last line, over the Merkle root of all lines before. Nothing follows it.
+
+        Raises:
+            RecordError: no such reason.
+            StoreError, FatalStoreError: as ``append``.
+        """
+        if reason not in SEAL_REASONS:
+            raise RecordError(f"`{reason}` is no reason to seal: {', '.join(SEAL_REASONS)}")
+        entry = self._append(SEAL, {}, at, True, reason)
+        (self.path.parent / RESERVE_NAME).unlink(missing_ok=True)
+        return entry
+
+    def flush(self) -> None:
+        """
+        Make every line written so far durable and acknowledged.
+
+        Raises:
+            FatalStoreError: as ``append``.
+        """
+        with self._mutex:
+            if not self._journal.waiting or self._journal.fault is not None or self._closed:
+                return
+            try:
+                self._journal.lock(None)
+                self._journal.check_place()
+                self._journal.acknowledge()
+            finally:
+                self._journal.unlock()
+
+    def close(self) -> None:
+        """
+        Flush and give the files back. The receipt can be resumed.
+
+        Raises:
+            FatalStoreError: the lines that waited could not be made durable.
+        """
+        try:
+            self.flush()
+        finally:
+            self._closed = True
+            self._journal.release()
+
+    @property
+    def sealed(self) -> bool:
+        """Whether this object has seen the seal."""
+        return bool(self._journal.chain.closing)
+
+    def __enter__(self) -> Receipt:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ── beginning, for Receipts only ──
+
+    def begin(self, data: Mapping[str, object], at: int) -> None:
+        """Hold back space, and write line 0."""
+        self._journal.reserve()
+        self._append(OPEN, data, at, True)
+
+    def rejoin(self, at: int) -> None:
+        """
+        Walk the receipt as a verifier does, then mend its end.
+
+        Raises:
+            Break: the receipt is not what was signed.
+            UnverifiableError: a file is unsafe or missing.
+            StoreError: sealed, or it never began.
+        """
+        with self._mutex:
+            try:
+                self._journal.reload(at)
+            finally:
+                self._journal.unlock()
+            if self._journal.chain.closing:
+                raise self._journal.is_sealed()
+            if self._journal.chain.n == 0:
+                raise StoreError(
+                    f"session `{self.sid}` never began: start another", code="store.never_began"
+                )
+            self._journal.reserve()
+
+    # ── the critical section ──
+
+    def _append(
+        self, kind: str, data: Mapping[str, object], at: int, durable: bool, reason: str = ""
+    ) -> Entry:
+        text = encode_data(data)
+        when = format_at(at)
+        with self._mutex:
+            if self._journal.fault is not None:
+                raise FatalStoreError(self._journal.fault.message, code=self._journal.fault.code)
+            if self._closed:
+                raise StoreError(f"the receipt of `{self.sid}` is closed", code="store.closed")
+            try:
+                self._journal.lock(at)
+                chain = self._journal.chain
+                if chain.closing:
+                    raise self._journal.is_sealed()
+                if reason:
+                    data = chain.seal_data(reason)
+                    text = encode_data(data)
+                if not self._journal.waiting:
+                    self._waiting_at = at
+                due = (
+                    durable
+                    or self._journal.waiting + 1 >= MAX_GROUP_LINES
+                    or not 0 <= at - self._waiting_at < _GROUP_NS
+                )
+                if due:
+                    self._journal.check_place()
+                self._journal.put(kind, text, when, at)
+                if due:
+                    self._journal.acknowledge()
+                chain.closing = reason
+                return Entry(chain.n - 1, chain.last, kind, at, data)
+            except (InputError, StoreError):
+                raise
+            except BaseException:
+                # Whatever interrupted us, perhaps between a write and the note of it: the
+                # next append walks the file before it believes its own memory.
+                self._journal.stale = True
+                raise
+            finally:
+                self._journal.unlock()
+
+    def forget(self) -> None:
+        """In a forked child: share neither mutex nor lock with the parent."""
+        self._mutex = threading.Lock()
+        self._journal.release()
+        self._journal.stale = True
+
+
+def _after_fork() -> None:
+    for receipt in list(_live):
+        receipt.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

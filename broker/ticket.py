@@ -297,9 +297,7 @@ def widening(ticket: Ticket, *caveats: Caveat) -> AttenuationError | None:
     return None
 
 
-def _refuse_widening(
-    steps: Sequence[tuple[Caveat, ...]], added: tuple[Caveat, ...]
-) -> None:
+def _refuse_widening(steps: Sequence[tuple[Caveat, ...]], added: tuple[Caveat, ...]) -> None:
     for narrow in added:
         bounds = BOUNDS[narrow.kind]
         # The newest link is the narrowest, so a widening is usually seen at once.

@@ -70,6 +70,7 @@ def _plain(caveat: Caveat) -> tuple[object, ...]:
 
 
 def split(wire: str | bytes) -> tuple[list[bytes], bytes]:
+    """Return a ticket's lines, the root's first, and the MAC of the last; nothing is believed."""
     try:
         raw = wire.encode("utf-8") if isinstance(wire, str) else wire
     except UnicodeEncodeError:
@@ -86,6 +87,7 @@ def split(wire: str | bytes) -> tuple[list[bytes], bytes]:
 
 
 def read_block(block: bytes) -> list[object]:
+    """Return the one JSON array that a line of a ticket is."""
     try:
         text = block.decode("utf-8")
         value, end = _decode(text)
@@ -97,6 +99,7 @@ def read_block(block: bytes) -> list[object]:
 
 
 def read_root(head: list[object]) -> tuple[str, int, str]:
+    """Return the session, the instant of minting and the intent that a first line names."""
     if len(head) != 7 or head[0] != FORMAT:
         raise TicketFormatError(f"not a `{FORMAT}` ticket: its first line is something else")
     _, sid, seconds, rest, intent, nonce, _ = head
@@ -112,6 +115,7 @@ def _instant(seconds: object, rest: object) -> int:
 
 
 def read_step(value: object) -> tuple[Caveat, ...]:
+    """Return the caveats of one link, each checked as if a person had just typed it."""
     if type(value) is not list or len(value) > MAX_CAVEATS:
         raise TicketFormatError(f"a link is not a list of at most {MAX_CAVEATS} caveats")
     return tuple([_read_caveat(item) for item in value])

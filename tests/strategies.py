@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import strategies as st
 
 from broker.calls import Call, Fault, PathSubject, UrlSubject
@@ -22,8 +24,10 @@ host_patterns = st.sampled_from(
 )
 
 
-def some(patterns: st.SearchStrategy[str], make: object) -> st.SearchStrategy[Caveat]:
-    return st.lists(patterns, max_size=3).map(lambda items: make(*items))  # type: ignore[operator]
+def some(
+    patterns: st.SearchStrategy[str], make: Callable[..., Caveat]
+) -> st.SearchStrategy[Caveat]:
+    return st.lists(patterns, max_size=3).map(lambda items: make(*items))
 
 
 path_caveats = st.one_of(some(path_patterns, m) for m in (paths, reads, writes))

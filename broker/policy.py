@@ -40,6 +40,7 @@ REFUSERS: Final = (
     *("call", "own", "enforcement", "session"),
 )
 
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 # A quoted item (also one that is never closed), or the beginning of a comment.
 _COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z|\\\Z)|(?:\A| )#')
 
@@ -109,21 +110,27 @@ def find_policy(
     >>> find_policy("locked-down").texts[0]
     'tools=@reads'
     """
-    start = Path.cwd() if base is None else base
-    return _find(name, _Place(tuple(folders), start, groups))
+    return _find(name, _Place(tuple(folders), Path() if base is None else base, groups))
 
 
 def policy_names(folders: Sequence[Path] = ()) -> tuple[str, ...]:
     """
     Return the names of all policies that can be named, sorted.
 
+    Raises:
+        PolicyError: a folder that is there cannot be read.
+
     >>> "review" in policy_names()
     True
     """
     names = {entry.name for entry in files("broker.policies").iterdir()}
     for folder in folders:
-        if folder.is_dir():
+        try:
             names.update(os.listdir(folder))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise PolicyError(f"{folder}: cannot be read: {error.strerror}") from error
     return tuple(sorted(n.removesuffix(SUFFIX) for n in names if n.endswith(SUFFIX)))
 
 
@@ -299,29 +306,37 @@ def _find(name: str, place: _Place) -> Policy:
     if "/" in name:
         return _from_path(name, place)
     file = f"{name}{SUFFIX}"
-    for folder in place.folders:
-        if (folder / file).is_file():
-            return _from_file(folder / file, name, place)
-    shipped = files("broker.policies").joinpath(file)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) or not shipped.is_file():
-        hint = nearest(name, policy_names(place.folders))
-        known = "`broker policy list` names them all" if hint is None else f"@{hint}"
-        raise PolicyError(f"no policy is called `{name}`", hint=known)
-    inner = _deeper(place, f"shipped:{name}", None)
-    return _load(shipped.read_text(encoding="utf-8"), name, f"@{name}", inner)
+    if _NAME.fullmatch(name):
+        for folder in place.folders:
+            if _is_file(folder / file):
+                return _from_file(folder / file, name, place)
+        shipped = files("broker.policies").joinpath(file)
+        if shipped.is_file():
+            inner = _deeper(place, f"shipped:{name}", None)
+            return _load(shipped.read_text(encoding="utf-8"), name, f"@{name}", inner)
+    near = nearest(name, policy_names(place.folders))
+    hint = "`broker policy list` names them all" if near is None else f"@{near}"
+    raise PolicyError(f"no policy is called `{name}`", hint=hint)
 
 
 def _from_path(name: str, place: _Place) -> Policy:
     if place.base is None:
         raise PolicyError(f"`@{name}`: a shipped policy names no files")
     path = place.base / name
-    try:
-        found = path.is_file()
-    except (OSError, ValueError):
-        found = False
-    if not found:
+    if not _is_file(path):
         raise PolicyError(f"no policy file `{name}`")
     return _from_file(path, path.name.removesuffix(SUFFIX), place)
+
+
+def _is_file(path: Path) -> bool:
+    # What cannot be looked at is an error, and not absent: another policy of the same name
+    # would allow something else.
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise PolicyError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError:
+        return False
 
 
 def _from_file(path: Path, name: str, place: _Place) -> Policy:

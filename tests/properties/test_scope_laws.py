@@ -49,7 +49,7 @@ def canonical(text: str) -> list[str]:
 
 
 def spelled_one_way(pattern: str) -> bool:
-    """Whether no quote in it has a needless backslash, which quotes cannot tell from a plain one."""
+    """Whether no quote in it has a needless backslash: quotes cannot tell it from a plain one."""
     return r"\"" not in pattern
 
 

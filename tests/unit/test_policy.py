@@ -251,6 +251,22 @@ def test_unreadable_files_say_why(tmp_path: Path) -> None:
         find_policy("big", [tmp_path])
 
 
+def test_a_folder_that_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
+    """The shipped policy does not step in for one of the user's that cannot be looked at."""
+    folders = [tmp_path / ("x" * 300)]
+    with pytest.raises(PolicyError, match="cannot be read"):
+        find_policy("review", folders)
+    with pytest.raises(PolicyError, match="cannot be read"):
+        policy_names(folders)
+
+
+def test_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
+    """A file where a folder of policies is due is refused by name."""
+    path = write(tmp_path, "review", "calls=1")
+    with pytest.raises(PolicyError, match="cannot be read"):
+        policy_names([path])
+
+
 def test_the_loader_serves_scopes(tmp_path: Path) -> None:
     """A scope names policies by the loader; faults are shown where they were typed."""
     write(tmp_path, "mine", "tools=@reads", "calls=9")

@@ -189,15 +189,22 @@ def _front(rest: str) -> str:
         raise UrlError("a backslash before the path")
     if front.count("@") > 1:
         raise UrlError("more than one `@` before the path")
-    if not (front.isascii() and front.isprintable() and " " not in front) and (
-        first_unseen(front) >= 0 or any(map(str.isspace, front))
-    ):
+    if front.isascii() and front.isprintable() and " " not in front:
+        return front
+    if first_unseen(front) >= 0 or any(map(str.isspace, front)):
         raise UrlError("a blank or an invisible character before the path")
+    from unicodedata import normalize  # noqa: PLC0415 (most addresses are ASCII)
+
+    plain = normalize("NFKC", front)
+    if any(plain.count(c) > front.count(c) for c in "/?#@:\\%[]"):
+        raise UrlError("a character before the path that some parsers turn into a separator")
     return front
 
 
 def _read_front(front: str) -> tuple[str, int | None]:
-    spelled = front.rpartition("@")[2]
+    user, _, spelled = front.rpartition("@")
+    if "[" in user or "]" in user:
+        raise UrlError("a bracket before the host")
     if "%" in spelled:
         raise UrlError("a `%` in the host")
     if spelled.startswith("["):

@@ -39,7 +39,10 @@ def read_address(label: str, text: str) -> UrlSubject:
     try:
         url = read_url(text)
     except UrlError as error:
-        raise Unreadable("url", label, error.message) from None
+        hint = error.hint or ""
+        if hint:
+            hint = f": did you mean `{clean(hint)}`?" if "://" in hint[:9] else f": {clean(hint)}"
+        raise Unreadable("url", label, error.message + hint) from None
     return UrlSubject(label, text, url.scheme, url.host, url.port or 0, url.keys)
 
 

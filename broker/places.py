@@ -20,7 +20,7 @@ from broker.calls import Access, PathSubject
 from broker.errors import InputError
 from broker.realpaths import (
     PathError,
-    Walk,
+    PathWalk,
     check_text,
     climbs,
     in_git,
@@ -35,7 +35,7 @@ _MAX_PREFIXES: Final = 64
 _SECOND_NAME: Final = "the file has a second name, and writing here changes it there too"
 
 
-class Disk:
+class DiskPaths:
     """
     The file system of this machine, seen from one workspace.
 
@@ -91,13 +91,13 @@ class Disk:
 
 
 class DiskReading:
-    """Reads the paths of one call; from ``Disk.begin``."""
+    """Reads the paths of one call; from ``DiskPaths.begin``."""
 
     __slots__ = ("_disk", "_walk")
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: DiskPaths) -> None:
         self._disk = disk
-        self._walk = Walk(disk.root, disk.spelled)
+        self._walk = PathWalk(disk.root, disk.spelled)
 
     def subject(
         self, argument: str, text: str, base: str, access: Access, *, last: bool = True

@@ -179,6 +179,9 @@ class Reading:
             self._object(fields, item, f"{here}.", judge=True)
 
     def _texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
+        for key in names(value):
+            if look("", key) != "text":
+                self._guess_text(label, "", key)  # a table from paths to what they shall hold
         for here, _, item in leaves(value, label):
             if not isinstance(item, str):
                 raise Unreadable("arguments", here, "a text is due here")

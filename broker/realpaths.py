@@ -162,7 +162,7 @@ def in_git(place: str) -> bool:
     return ".git" in place.translate(_UNSEEN).casefold().split("/")
 
 
-class Walk:
+class PathWalk:
     """
     Reads paths for one call; what it has seen of folders is kept for that call only.
 

@@ -21,10 +21,10 @@ from broker.arguments import Unreadable, canonical_digest, clean, examine
 from broker.calls import Call, Fault
 from broker.catalogs import Catalogs
 from broker.limits import MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
-from broker.places import Disk
+from broker.places import DiskPaths
 from broker.reading import Paths, Reading
 from broker.realpaths import PathError
-from broker.winpaths import WindowsText, is_windows
+from broker.winpaths import WindowsPaths, is_windows
 
 __all__ = ["Resolver", "canonical_digest"]
 
@@ -62,7 +62,7 @@ class Resolver:
     ) -> None:
         text = os.fspath(workspace)
         self._catalogs = catalogs
-        self._paths: Paths = WindowsText(text, own) if is_windows(text) else Disk(text, own)
+        self._paths: Paths = WindowsPaths(text, own) if is_windows(text) else DiskPaths(text, own)
         self.root = self._paths.root
 
     def resolve(

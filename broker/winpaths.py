@@ -42,11 +42,11 @@ def is_windows(workspace: str) -> bool:
     return _DRIVE.match(workspace) is not None
 
 
-class WindowsText:
+class WindowsPaths:
     r"""
     A workspace on a Windows machine that is known by its paths' text only.
 
-    >>> w = WindowsText("C:\\ws")
+    >>> w = WindowsPaths("C:\\ws")
     >>> w.subject("path", "c:\\WS\\Src\\A.py", w.root, "read").places
     ('Src/A.py/',)
 
@@ -65,7 +65,7 @@ class WindowsText:
         self.root = _join(drive, parts)
         self._own = tuple(o.replace("\\", "/").rstrip("/").lower() for o in own)
 
-    def begin(self) -> WindowsText:
+    def begin(self) -> WindowsPaths:
         """Return a reader of paths for one call: itself, since the text is all there is."""
         return self
 

@@ -13,10 +13,12 @@ judged on top.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from broker.catalogs.entry import EFFECTS, ROLES, Argument, ToolEntry
 from broker.catalogs.reader import read_catalog
@@ -31,6 +33,9 @@ __all__ = [
     "ToolEntry",
     "load_catalogs",
 ]
+
+_PLAIN: Final = re.compile(r"mcp__(?!_)(?:(?!__).)+__(?!_)(?:(?!__).)+")
+_MAX_FILES: Final = 256  # catalog files in one folder
 
 
 class Catalogs:
@@ -59,7 +64,9 @@ class Catalogs:
         """
         entry = self._entries.get(tool)
         if server is None:
-            return entry
+            # `mcp__a__b__c` may be `c` of server `a__b`, of which nothing is known.
+            told = entry is None or entry.server is None or _PLAIN.fullmatch(tool)
+            return entry if told else None
         if entry is None and not tool.startswith("mcp__"):
             entry = self._entries.get(f"mcp__{server}__{tool}")
         return entry if entry is not None and entry.server == server else None
@@ -136,11 +143,14 @@ def _toml_files(folder: Path | None, *below: str) -> list[Path]:
         return []
     place = folder.joinpath(*below)
     try:
-        return sorted(p for p in place.iterdir() if _is_toml(p.name))
+        found = sorted(p for p in place.iterdir() if _is_toml(p.name))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise CatalogError(f"{place}:1: cannot be listed: {error.strerror}") from None
+    if len(found) > _MAX_FILES:
+        raise CatalogError(f"{place}:1: more than {_MAX_FILES} files")
+    return found
 
 
 def _read(path: Path) -> bytes:

@@ -33,6 +33,7 @@ _TOOL: Final = ("effect", "arguments", "others", "about")
 _ARGUMENT: Final = ("role", "default", "optional", "fields")
 _OTHERS: Final = ("judge", "text")
 _WITH_DEFAULT: Final = ("path-read", "path-write", "path-list", "cwd")
+_MAX_KEYS: Final = 16  # keys from the top of the file to an argument
 _SERVER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _KEY: Final = r'(?:[A-Za-z0-9_-]+|"[^"]*"|\'[^\']*\')'
 _HEAD: Final = re.compile(rf"\s*\[({_KEY}(?:\s*\.\s*{_KEY})*)\]")
@@ -129,6 +130,8 @@ class _Reader:
         )
 
     def _arguments(self, where: Where, value: object) -> Mapping[str, Argument]:
+        if len(where) > _MAX_KEYS:
+            self._fail(where, "arguments are nested too deeply")
         table = self._table(where, value)
         arguments = {key: self._argument((*where, key), body) for key, body in table.items()}
         return MappingProxyType(arguments)

@@ -29,7 +29,8 @@ class PathSubject:
     the empty string. An empty ``places`` lies outside the workspace and fits no pattern.
 
     ``inner_git`` says that a write reaches inside a ``.git`` folder; ``own`` that the path
-    lies in the broker's own folders; ``folded`` that letter case does not count here.
+    lies in the broker's own folders; ``folded`` that letter case does not count here; ``why``
+    says in words why ``places`` is empty, when it is not just that the path leads outside.
     """
 
     argument: str
@@ -40,6 +41,7 @@ class PathSubject:
     inner_git: bool = False
     own: bool = False
     folded: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

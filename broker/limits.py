@@ -27,9 +27,12 @@ MAX_TOOL_CHARS: Final = 256  # characters in a tool's name
 MAX_PATH_CHARS: Final = 65_536  # characters in one path argument
 MAX_URL_CHARS: Final = 65_536  # characters in one URL argument
 MAX_ARGUMENT_DEPTH: Final = 64  # nesting of a call's arguments
+MAX_ARGUMENT_VALUES: Final = 1_000_000  # values in a call's arguments, at any depth
 MAX_SUBJECTS: Final = 100_000  # paths and URLs in one call
 MAX_NESTED_CALLS: Final = 1_000  # calls inside one call
 MAX_LINK_HOPS: Final = 40  # symbolic links followed for one path (Linux: MAXSYMLINKS)
+MAX_PATH_STEPS: Final = 1_000_000  # path components read for one call
+MAX_CATALOG_BYTES: Final = 2**20  # bytes of one catalog file
 MAX_PATCH_CHARS: Final = 16 * 2**20  # characters in a patch argument
 
 # ── tickets ──

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from broker.errors import Break
     from broker.guard import TicketGuard
     from broker.intent import Intents
+    from broker.receipt.keys import load_or_create_key, sign
+    from broker.receipt.store import Receipts
+    from broker.receipt.verify import verify
     from broker.scope import parse_scope, render
     from broker.ticket import Ticket, attenuate, describe, mint, verify_chain
 
@@ -66,7 +69,7 @@ _HOMES = {
     "Caveat": "broker.caveats",
     "Decision": "broker.calls",
     "Intents": "broker.intent",
-    "Receipts": "broker.receipt",
+    "Receipts": "broker.receipt.store",
     "Refusal": "broker.calls",
     "Ticket": "broker.ticket",
     "TicketGuard": "broker.guard",
@@ -78,41 +81,45 @@ _HOMES = {
     "describe": "broker.ticket",
     "enforce": "broker.authorize",
     "from_scope": "broker.api",
-    "load_or_create_key": "broker.receipt",
+    "load_or_create_key": "broker.receipt.keys",
     "mint": "broker.ticket",
     "narrowed": "broker.api",
     "parse_scope": "broker.scope",
     "render": "broker.scope",
-    "sign": "broker.receipt",
-    "verify": "broker.receipt",
+    "sign": "broker.receipt.keys",
+    "verify": "broker.receipt.verify",
     "verify_chain": "broker.ticket",
 }
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - only a first use pays for it
+class LazyPackage(ModuleType):
+    """
+    A package that loads each public name from its home, a module of ``_HOMES``, at its first use.
 
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+    A public name cannot be taken by a submodule that bears the same one.
+    """
 
+    _HOMES: dict[str, str]
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __getattr__(self, name: str) -> object:
+        home = self._HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415 - only a first use pays for it
 
-
-class _Package(ModuleType):
-    """The package itself, which keeps a public name from being taken by a submodule."""
+        value: object = getattr(import_module(home), name)
+        setattr(self, name, value)
+        return value
 
     def __setattr__(self, name: str, value: object) -> None:
         # The import system binds every submodule to its name on the package, here as it loads
         # `broker.authorize`. Dropping that one binding leaves the name to `__getattr__`.
-        if name in _HOMES and isinstance(value, ModuleType):
+        if name in self._HOMES and isinstance(value, ModuleType):
             return
         super().__setattr__(name, value)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*vars(self), *self._HOMES})
 
-sys.modules[__name__].__class__ = _Package
+
+sys.modules[__name__].__class__ = LazyPackage

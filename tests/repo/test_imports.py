@@ -28,6 +28,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "toolnames",
         "inclusion",
         "globs",
+        "urls",
         "hosts",
         "instants",
         "caveats",
@@ -35,6 +36,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "scopehelp",
         "scopetext",
         "rules",
+        "bounds",
         "wire",
         "ticket",
         "authorize",
@@ -77,7 +79,7 @@ PURE = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better than a page of quotes
 )
 # A library that only one core module may import, and only inside a function.
-LAZY = {"lark": "scope", "importlib": "scope", "ada_url": "hosts"}
+LAZY = {"lark": "scope", "importlib": "scope", "ada_url": "urls"}
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 IMPURE_NAMES = frozenset({"now", "utcnow", "today", "environ", "getenv", "urandom"})
 

@@ -93,6 +93,13 @@ def test_type_checkers_read_the_same_table() -> None:
     assert set(PRESENT) <= set(seen)
 
 
+def test_each_name_is_used_as_a_type_checker_sees_it() -> None:
+    """The file that mypy checks from outside uses every public name."""
+    tree = ast.parse((Path(__file__).parents[1] / "typing_api.py").read_text(encoding="utf-8"))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert set(PRESENT) <= used
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     """A misspelt name fails as it would on any module."""
     with pytest.raises(AttributeError, match="'authorise'"):

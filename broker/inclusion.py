@@ -146,23 +146,25 @@ class _Machine:
 _SHOWN: Final = "xyzabcdefghijklmnopqrstuvw0123456789"
 
 
-def _symbols(sequences: Iterable[Tokens], told: str, budget: Budget) -> tuple[str, ...]:
-    """Return one character for each kind that the sequences tell apart."""
+def _symbols(narrow: Tokens, wide: Iterable[Tokens], told: str, budget: Budget) -> tuple[str, ...]:
+    """
+    Return one character for each kind that must be told apart where ``narrow`` has a choice.
+
+    Its own literals are left out: where it asks for one, that one is tried.
+    """
     literals = set(told)
     sets: dict[Chars, None] = {}
-    for tokens in sequences:
-        for token in tokens:
-            if isinstance(token, str):
-                literals.add(token)
-            elif isinstance(token, Chars) and token.ranges:
-                sets[token] = None
+    for tokens in wide:
+        literals.update(t for t in tokens if isinstance(t, str))
+    for tokens in (narrow, *wide):
+        sets.update((t, None) for t in tokens if isinstance(t, Chars) and t.ranges)
     cuts = {0}
     for char in literals:
         cuts.add(ord(char) + 1)
     for chars in sets:
         for first, last in chars.ranges:
             cuts.update((first, last + 1))
-    budget.spend((len(cuts) + len(_SHOWN)) * (len(sets) + 1) // 64)
+    budget.spend((len(cuts) + len(_SHOWN)) * len(sets) // 8)
     kinds: dict[tuple[bool, ...], str] = {}
     cuts.discard(0x110000)
     for char in (*_SHOWN, *(chr(c) for c in sorted(cuts, reverse=True))):
@@ -176,6 +178,15 @@ def _bits(states: int) -> Iterator[int]:
         lowest = states & -states
         yield lowest
         states ^= lowest
+
+
+# One way on from a state of `narrow`: the symbol, and the states that it leads to.
+_Move = tuple[str, tuple[int, ...]]
+
+
+def _moves(machine: _Machine, state: int, symbols: Iterable[str]) -> list[_Move]:
+    ways = ((char, machine.step(state, char)) for char in symbols)
+    return [(char, tuple(_bits(after))) for char, after in ways if after]
 
 
 def witness(
@@ -196,11 +207,13 @@ def witness(
     Raises:
         LimitError: the budget is spent.
     """
-    symbols = _symbols((narrow, *wide), universe.told + universe.separator, budget)
+    symbols = _symbols(narrow, wide, universe.told + universe.separator, budget)
     mine = _Machine((narrow,), universe.separator)
     theirs = _Machine(wide, universe.separator)
-    cost = 1 + theirs.length // 2048
-    budget.spend(cost)
+    budget.spend(1 + theirs.length // 64 + len(symbols) * len(theirs.chars) // 8)
+    cost = 1 + theirs.length // 512
+    asked = {1 << at: char for char, places in mine.places.items() for at in places}
+    moves: dict[int, list[_Move]] = {}
     # A node is a state of `narrow`, the states of `wide`, and one of the universe. A node
     # with more states of `wide` than a known one leads to nothing that the known one lacks.
     known: dict[tuple[int, int], list[int]] = {}
@@ -212,16 +225,17 @@ def witness(
             return _spelled(trail, came_by)
         if others & theirs.universal:
             continue
-        for char in symbols:
-            after = mine.step(state, char)
-            following = universe.step(place, char) if after else -1
+        if state not in moves:
+            moves[state] = _moves(mine, state, asked.get(state, symbols))
+        for char, successors in moves[state]:
+            following = universe.step(place, char)
             if following < 0:
                 continue
-            budget.spend(cost)
             others_after = theirs.step(others, char)
             trail.append((came_by, char))
-            for successor in _bits(after):
+            for successor in successors:
                 seen = known.setdefault((successor, following), [])
+                budget.spend(cost + len(seen) // 32)
                 if any(fewer & ~others_after == 0 for fewer in seen):
                     continue
                 seen.append(others_after)

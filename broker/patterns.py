@@ -77,7 +77,8 @@ class Chars:
     def admits(self, char: str) -> bool:
         """Return whether ``char`` is a member."""
         code = ord(char)
-        return any(first <= code <= last for first, last in self.ranges) != self.negated
+        at = bisect_right(self.ranges, (code, 0x10FFFF)) - 1
+        return (at >= 0 and code <= self.ranges[at][1]) != self.negated
 
 
 ONE: Final = Chars()

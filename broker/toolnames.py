@@ -234,18 +234,20 @@ def tool_witness(
     from broker.inclusion import Budget, witness  # noqa: PLC0415 (rarely needed)
 
     budget = Budget(steps)
+    read = [read_tool(p) for p in wide]
     for pattern in map(read_tool, left):
+        head = pattern.pieces[0]
         if len(pattern.pieces) == 1:
             if not matcher.match(pattern.text, None):
                 return pattern.text, (pattern.text, None)
             continue
         if pattern.text == "*":
             return pattern.text, None
+        near = [p for p in read if p.pieces[0].startswith(head) or head.startswith(p.pieces[0])]
         try:
-            for prefix, server in _origins(pattern.pieces[0]):
-                near = [t for w in wide if (t := _tail(w, prefix)) is not None]
-                mine = _tail(pattern.text, prefix)
-                rest = witness(mine or (), near, _names(bool(prefix)), budget)
+            for prefix, server in _origins(head):
+                tails = [_tail(p, prefix) for p in near if _fits(p, prefix)]
+                rest = witness(_tail(pattern, prefix), tails, _names(bool(prefix)), budget)
                 if rest is not None:
                     return pattern.text, (prefix + rest, server)
         except LimitError:
@@ -264,12 +266,15 @@ def _origins(head: str) -> Iterator[tuple[str, str | None]]:
         at = head.find("__", at + 1)
 
 
-def _tail(text: str, prefix: str) -> Tokens | None:
-    """Return the tokens behind a server's prefix; None if the pattern never fits there."""
-    pieces = read_tool(text).pieces
-    if not pieces[0].startswith(prefix) or (not prefix and pieces[0].startswith(OUTSIDE)):
-        return None
-    return tuple(MANY if c == "*" else c for c in text[len(prefix) :])
+def _fits(pattern: ToolPattern, prefix: str) -> bool:
+    """Return whether the pattern can match tools of that server (none: the agent's own)."""
+    head = pattern.pieces[0]
+    return head.startswith(prefix) if prefix else not head.startswith(OUTSIDE)
+
+
+def _tail(pattern: ToolPattern, prefix: str) -> Tokens:
+    """Return the tokens behind a server's prefix."""
+    return tuple(MANY if c == "*" else c for c in pattern.text[len(prefix) :])
 
 
 def _own_step(state: int, char: str) -> int:

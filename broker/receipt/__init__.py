@@ -28,8 +28,6 @@ from __future__ import annotations
 
 import sys
 
-from broker import LazyPackage
-
 TYPE_CHECKING = False  # as `typing` spells it, without importing it
 if TYPE_CHECKING:
     from broker.errors import Break
@@ -69,4 +67,5 @@ _HOMES = {
     "verify": "broker.receipt.verify",
 }
 
-sys.modules[__name__].__class__ = LazyPackage
+# The class of the package above, which publishes lazily too.
+sys.modules[__name__].__class__ = type(sys.modules["broker"])

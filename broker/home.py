@@ -44,8 +44,8 @@ class Home:
         """
         Return the home that ``BROKER_HOME`` names, else the user's own folders.
 
-        Only ``BROKER_HOME`` is read from ``environ``; without it the platform's customs
-        decide, and those are read from the environment of the process.
+        Without it the platform's customs decide. Only ``BROKER_HOME`` and ``XDG_RUNTIME_DIR``
+        are read from ``environ``; the customs read the environment of the process.
 
         Raises:
             ConfigError: ``BROKER_HOME`` is set and is not an absolute path.
@@ -59,12 +59,12 @@ class Home:
         from platformdirs import PlatformDirs  # noqa: PLC0415  kept out of the import of broker
 
         dirs = PlatformDirs(APPLICATION, appauthor=False)
-        return cls(
-            Path(dirs.user_state_dir),
-            Path(dirs.user_data_dir),
-            Path(dirs.user_config_dir),
-            Path(dirs.user_runtime_dir),
-        )
+        state = Path(dirs.user_state_dir)
+        # Without the session's own runtime folder the custom is one under /tmp, whose name
+        # anyone can take first; ours is in the state folder then.
+        session = environ.get("XDG_RUNTIME_DIR", "")
+        runtime = Path(session) / APPLICATION if os.path.isabs(session) else state / "run"
+        return cls(state, Path(dirs.user_data_dir), Path(dirs.user_config_dir), runtime)
 
     @property
     def sessions(self) -> Path:

@@ -10,11 +10,14 @@ The rooms, from the ground up:
 - ``chain``   what the next line must be
 - ``head``    how many lines are acknowledged
 - ``verify``  the verdict
+- ``journal`` the two files under their lock: order, recovery, failures
 - ``writer``  one receipt, open for appending
 - ``store``   all receipts of an installation
 - ``display`` printing what was recorded
 
-Importing this package imports none of them; a name is loaded when it is first used.
+Importing this package imports none of them; a name is loaded when it is first used. Reach
+what is not in ``__all__`` by ``from broker.receipt.verify import …``: under ``broker.receipt``
+the name ``verify`` is the function.
 
 >>> import broker.receipt
 >>> broker.receipt.Receipts.__name__
@@ -23,9 +26,9 @@ Importing this package imports none of them; a name is loaded when it is first u
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import sys
 
+TYPE_CHECKING = False  # as `typing` spells it, without importing it
 if TYPE_CHECKING:
     from broker.errors import Break
     from broker.receipt.entry import Entry
@@ -64,8 +67,5 @@ _HOMES = {
     "verify": "broker.receipt.verify",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+# The class of the package above, which publishes lazily too.
+sys.modules[__name__].__class__ = type(sys.modules["broker"])

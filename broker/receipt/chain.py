@@ -31,6 +31,7 @@ from broker.receipt.entry import (
     RECOVER,
     SEAL,
     SEAL_REASONS,
+    canonical,
     check_sid,
     parse_at,
     strict_data,
@@ -61,7 +62,8 @@ class Chain:
     Args:
         sid: the session's name.
         key: the secret that signs.
-        tree: keep the Merkle tree too. A verifier leaves it out when no seal is in sight.
+        tree: keep the Merkle tree too. A verifier leaves it out when no seal is in sight; a
+            seal's root is not proven then, and the verifier must see that something follows.
     """
 
     __slots__ = (
@@ -169,10 +171,8 @@ class Chain:
             parse_at(at)
             text = str(body[40:start], "utf-8")
             strict_data(text)
-        except ValueError:
+        except (ValueError, Break):
             raise self._misshapen(line) from None
-        except Break as flaw:
-            raise self.broken(flaw.reason, flaw.message) from None
         if kind in (OPEN, SEAL, RECOVER) or self.n == 0:
             self._check_kind(kind, text)
         self.text = text
@@ -224,10 +224,12 @@ class Chain:
         if kind == RECOVER and not _is_recovery(data):
             raise self.broken("schema", "the recover line does not describe a fragment")
         if kind == SEAL:
-            reason = data.get("reason")
-            if self.tree is None or reason not in SEAL_REASONS or data != self.seal_data(reason):
+            root = self.tree.root().hex() if self.tree else data.get("root")
+            wanted = {"n": self.n, "reason": data.get("reason"), "root": root}
+            # Texts are compared, not values: to Python, `true` is 1.
+            if data.get("reason") not in SEAL_REASONS or text != canonical(wanted):
                 raise self.broken("seal", "the seal does not fit the lines before it")
-            self.closing = reason
+            self.closing = data["reason"]
             self.root = data["root"]
 
 

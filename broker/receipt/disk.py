@@ -64,12 +64,17 @@ def unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
+def pwrite(fd: int, content: bytes, place: int) -> int:
+    """Write at a place; named here so that importing works where the system has no such call."""
+    return os.pwrite(fd, content, place)
+
+
 @dataclass(frozen=True, slots=True)
 class Disk:
     """The calls that can fail on a full or broken disk; a test passes its own."""
 
     write: Callable[[int, bytes], int] = os.write
-    pwrite: Callable[[int, bytes, int], int] = getattr(os, "pwrite", os.write)
+    pwrite: Callable[[int, bytes, int], int] = pwrite
     truncate: Callable[[int, int], None] = os.ftruncate
     sync: Callable[[int], None] = sync
 

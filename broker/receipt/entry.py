@@ -229,6 +229,8 @@ class Shapes:
         if "\\" in text or not text.isprintable():
             return False
         parts = text.split('"')
+        if not len(parts) & 1:  # a quote too many: the last part is not outside
+            return False
         shape = self._known.get(tuple(parts[::2]))
         return shape is not None and shape[0](parts) in shape[1]
 

@@ -76,7 +76,7 @@ class HeadForm:
         slots = (content[:SLOT_BYTES], content[SLOT_BYTES:])
         heads = tuple(self._read_slot(slot) for slot in slots)
         authentic = [(head.n, i, head) for i, head in enumerate(heads) if head is not None]
-        if not authentic:
+        if not authentic or len(content) != HEAD_BYTES:
             raise Break("head_mac", f"the head was not signed with this key for `{self._sid}`")
         _, number, best = max(authentic, key=lambda each: each[0])
         torn = heads[1 - number] is None and slots[1 - number] != _BLANK

@@ -122,8 +122,8 @@ class Journal:
         walk = Walk(self._log, size, chain, slots)
         for _ in walk:
             pass
-        if at is None:
-            return
+        if at is None or chain.n == 0:
+            return  # a session that never began has no line to mend
         if walk.fragment:
             self._recover(walk.fragment, at)
         elif chain.n > slots.head.n and not self.waiting:
@@ -198,7 +198,24 @@ class Journal:
         finally:
             os.close(fd)
 
+    def drop_reserve(self) -> None:
+        """Give the held-back space away."""
+        (self.path.parent / RESERVE_NAME).unlink(missing_ok=True)
+
     # ── failures ──
+
+    def refuse_after_seal(self) -> None:
+        """
+        Refuse to write after the seal.
+
+        Raises:
+            StoreError: there is one.
+        """
+        if self.chain.closing:
+            raise StoreError(
+                f"session `{self.sid}` is sealed ({self.chain.closing}): nothing can follow",
+                code="store.sealed",
+            )
 
     def check_place(self) -> None:
         """Refuse to release anything by a file that is no longer the one at its path."""
@@ -225,7 +242,7 @@ class Journal:
         chain = self.chain
         # If even that fails, the receipt verifies as torn or open, and the next start mends it.
         with suppress(OSError, StoreError):
-            (self.path.parent / RESERVE_NAME).unlink(missing_ok=True)
+            self.drop_reserve()
             fragment = os.pread(self._log, MAX_LINE_BYTES + 1, chain.size)
             if fragment:
                 self._recover(fragment, at)
@@ -243,13 +260,6 @@ class Journal:
         if self.fault is None:
             self.fault = FatalStoreError(f"session `{self.sid}`: {message}", code=code)
         return self.fault
-
-    def is_sealed(self) -> StoreError:
-        """Return the error for writing after the seal."""
-        return StoreError(
-            f"session `{self.sid}` is sealed ({self.chain.closing}): nothing can follow",
-            code="store.sealed",
-        )
 
     # ── descriptors ──
 

@@ -170,11 +170,15 @@ class Receipts:
                 continue
 
     def _info(self, sid: str) -> SessionInfo | None:
-        times = []
-        for path in (self.path(sid), self.head_path(sid)):
-            try:
-                times.append(os.lstat(path).st_mtime_ns)
-            except OSError:
-                times.append(0)
-        receipt, head = times
-        return SessionInfo(sid, max(times), receipt > 0, head > 0) if max(times) else None
+        receipt, head = _changed_at(self.path(sid)), _changed_at(self.head_path(sid))
+        if receipt is None and head is None:
+            return None
+        latest = max(receipt or 0, head or 0)
+        return SessionInfo(sid, latest, receipt is not None, head is not None)
+
+
+def _changed_at(path: Path) -> int | None:
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return None

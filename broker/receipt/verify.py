@@ -132,7 +132,7 @@ class Walk:
                 raise chain.broken(
                     "truncated", f"{wanted} lines were acknowledged and {chain.n} are left"
                 )
-        if self.fragment and chain.closing:
+        if chain.closing and (self.fragment or chain.tree is None):
             raise chain.broken("after_seal", "something follows the seal")
         if self.fragment and slots is None:
             raise chain.broken("torn", "the last line is cut off, and no head says if it counted")

@@ -14,46 +14,30 @@ Rules a maintainer keeps:
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 from weakref import WeakSet
 
-from broker.errors import (
-    Break,
-    FatalStoreError,
-    InputError,
-    RecordError,
-    StoreError,
-    UnverifiableError,
-)
-from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S, MAX_LINE_BYTES, RESERVE_BYTES
-from broker.receipt import disk
-from broker.receipt.chain import Chain
+from broker.errors import FatalStoreError, InputError, RecordError, StoreError
+from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S
+from broker.receipt.disk import Disk
 from broker.receipt.entry import (
     APPENDED,
     OPEN,
-    RECOVER,
     SEAL,
     SEAL_REASONS,
     Entry,
     encode_data,
     format_at,
 )
-from broker.receipt.head import HEAD_BYTES, SLOT_BYTES, Head, HeadForm, Slots
+from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
-from broker.receipt.verify import Walk
 
-RESERVE_NAME: Final = "receipt.reserve"
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _GROUP_NS: Final = int(MAX_GROUP_S * 1_000_000_000)
-_NONE: Final = -1  # no descriptor
 _live: WeakSet[Receipt] = WeakSet()
 
 
@@ -65,21 +49,13 @@ class Receipt:
     no receipt, no action.
     """
 
-    def __init__(self, sid: str, path: Path, head: Path, key: Key, system: disk.Disk) -> None:
+    def __init__(self, sid: str, path: Path, head: Path, key: Key, system: Disk) -> None:
         self.sid = sid
         self.path = path
         self.head_path = head
-        self._key = key
-        self._disk = system
-        self._form = HeadForm(sid, key)
-        self._journal.chain = Chain(sid, key)
+        self._journal = Journal(sid, path, head, key, system)
         self._mutex = threading.Lock()
-        self._log = self._head = _NONE
-        self._journal.stale = True  # the chain may not be what is on disk: walk it before writing
-        self._acknowledged = 0
-        self._journal.waiting = 0  # lines written and not yet durable
         self._waiting_at = 0
-        self._journal.fault: FatalStoreError | None = None
         self._closed = False
         _live.add(self)
 
@@ -119,7 +95,7 @@ class Receipt:
         if reason not in SEAL_REASONS:
             raise RecordError(f"`{reason}` is no reason to seal: {', '.join(SEAL_REASONS)}")
         entry = self._append(SEAL, {}, at, True, reason)
-        (self.path.parent / RESERVE_NAME).unlink(missing_ok=True)
+        self._journal.drop_reserve()
         return entry
 
     def flush(self) -> None:
@@ -130,14 +106,15 @@ class Receipt:
             FatalStoreError: as ``append``.
         """
         with self._mutex:
-            if not self._journal.waiting or self._journal.fault is not None or self._closed:
+            journal = self._journal
+            if not journal.waiting or journal.fault is not None or self._closed:
                 return
             try:
-                self._journal.lock(None)
-                self._journal.check_place()
-                self._journal.acknowledge()
+                journal.lock(None)
+                journal.check_place()
+                journal.acknowledge()
             finally:
-                self._journal.unlock()
+                journal.unlock()
 
     def close(self) -> None:
         """
@@ -184,18 +161,22 @@ class Receipt:
             UnverifiableError: a file is unsafe or missing.
             StoreError: sealed, or it never began.
         """
+        journal = self._journal
         with self._mutex:
             try:
-                self._journal.reload(at)
+                journal.reload(at)
+                journal.refuse_after_seal()
+                if journal.chain.n == 0:
+                    raise StoreError(  # noqa: TRY301  the files are given back below
+                        f"session `{self.sid}` never began: start another",
+                        code="store.never_began",
+                    )
+                journal.reserve()
+            except BaseException:
+                journal.release()
+                raise
             finally:
-                self._journal.unlock()
-            if self._journal.chain.closing:
-                raise self._journal.is_sealed()
-            if self._journal.chain.n == 0:
-                raise StoreError(
-                    f"session `{self.sid}` never began: start another", code="store.never_began"
-                )
-            self._journal.reserve()
+                journal.unlock()
 
     # ── the critical section ──
 
@@ -204,42 +185,43 @@ class Receipt:
     ) -> Entry:
         text = encode_data(data)
         when = format_at(at)
+        journal = self._journal
         with self._mutex:
-            if self._journal.fault is not None:
-                raise FatalStoreError(self._journal.fault.message, code=self._journal.fault.code)
+            if journal.fault is not None:
+                raise FatalStoreError(journal.fault.message, code=journal.fault.code)
             if self._closed:
                 raise StoreError(f"the receipt of `{self.sid}` is closed", code="store.closed")
             try:
-                self._journal.lock(at)
-                chain = self._journal.chain
-                if chain.closing:
-                    raise self._journal.is_sealed()
+                journal.lock(at)
+                journal.refuse_after_seal()
+                chain = journal.chain
                 if reason:
                     data = chain.seal_data(reason)
                     text = encode_data(data)
-                if not self._journal.waiting:
+                if not journal.waiting:
                     self._waiting_at = at
                 due = (
                     durable
-                    or self._journal.waiting + 1 >= MAX_GROUP_LINES
+                    or journal.waiting + 1 >= MAX_GROUP_LINES
                     or not 0 <= at - self._waiting_at < _GROUP_NS
                 )
                 if due:
-                    self._journal.check_place()
-                self._journal.put(kind, text, when, at)
+                    journal.check_place()
+                journal.put(kind, text, when, at)
                 if due:
-                    self._journal.acknowledge()
-                chain.closing = reason
+                    journal.acknowledge()
+                if reason:
+                    chain.closing = reason
                 return Entry(chain.n - 1, chain.last, kind, at, data)
             except (InputError, StoreError):
                 raise
             except BaseException:
                 # Whatever interrupted us, perhaps between a write and the note of it: the
                 # next append walks the file before it believes its own memory.
-                self._journal.stale = True
+                journal.stale = True
                 raise
             finally:
-                self._journal.unlock()
+                journal.unlock()
 
     def forget(self) -> None:
         """In a forked child: share neither mutex nor lock with the parent."""

@@ -1,0 +1,192 @@
+"""The verdict on a receipt, and what a head demands of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.errors import Break, UnverifiableError
+from broker.receipt.verify import Verdict, read_entries, verify
+from tests.receiptkit import AT, KEY, SECOND, Scene, fill, new_receipts, rechained
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """Three fresh sessions."""
+    return Scene.at(tmp_path)
+
+
+def test_a_sealed_receipt(scene: Scene) -> None:
+    """A sealed receipt tells its state, its lines, its root, and that nothing is missing."""
+    verdict = scene.verify("s1")
+    assert verdict == Verdict(
+        state="SEALED",
+        sid="s1",
+        lines=12,
+        completeness="KNOWN",
+        level="mac",
+        reason="complete",
+        root=verdict.root,
+        last=verdict.last,
+    )
+    assert re.fullmatch("[0-9a-f]{64}", verdict.root)
+
+
+def test_an_open_receipt(scene: Scene) -> None:
+    """A receipt without a seal is open, and has no root."""
+    verdict = scene.verify("s2")
+    assert (verdict.state, verdict.lines, verdict.root, verdict.reason) == ("OPEN", 11, "", "")
+
+
+@pytest.mark.parametrize("reason", ["interrupted", "disk-full", "abandoned"])
+def test_an_interrupted_receipt(scene: Scene, reason: str) -> None:
+    """A seal for another reason than completion is told apart."""
+    scene.receipts.resume("s2", at=AT).seal(reason, at=AT)
+    assert (scene.verify("s2").state, scene.verify("s2").reason) == ("INTERRUPTED", reason)
+
+
+def test_a_torn_receipt(scene: Scene) -> None:
+    """A fragment after the acknowledged lines is no loss: completeness stays known."""
+    scene.path("s2").write_bytes(scene.content("s2") + b'{"at":"2026')
+    verdict = scene.verify("s2")
+    assert (verdict.state, verdict.completeness) == ("TORN", "KNOWN")
+    assert (verdict.lines, verdict.fragment_bytes) == (11, 11)
+
+
+def test_without_a_head_completeness_is_unknown(scene: Scene) -> None:
+    """Lines alone verify, but cannot show that none is missing; a fragment is a break then."""
+    assert scene.verify("s1", head=False).completeness == "UNKNOWN"
+    scene.path("s2").write_bytes(scene.content("s2") + b"x")
+    assert scene.outcome("s2", head=False) == "torn"
+
+
+def test_lines_beyond_the_head_are_counted(scene: Scene) -> None:
+    """Valid lines after the acknowledged ones verify, and the verdict says how many."""
+    lines = [*scene.lines("s2"), *scene.lines("s2")[1:3]]
+    scene.put("s2", rechained(lines, "s2", lambda n, fields: None))
+    assert (scene.verify("s2").lines, scene.verify("s2").beyond) == (13, 2)
+
+
+def test_a_torn_head_slot_demands_the_newer_line(scene: Scene) -> None:
+    """Spoiling the newer slot does not let the last line be dropped."""
+    head = bytearray(scene.head("s2").read_bytes())
+    newer = 0 if b'"n":11,' in head[:512] else 1
+    head[newer * 512 + 20] ^= 1
+    scene.head("s2").write_bytes(head)
+    assert scene.outcome("s2") == "OPEN"
+    scene.put("s2", scene.lines("s2")[:-1])
+    assert scene.outcome("s2") == "truncated"
+
+
+def test_nothing_to_verify_is_not_success(tmp_path: Path) -> None:
+    """A session without a line, and one without any file, give no verdict."""
+    scene = Scene(new_receipts(tmp_path))
+    fill(scene.receipts, "s1", 0).close()
+    scene.path("s1").write_bytes(b"")
+    assert scene.outcome("s1", head=False) == "unverifiable.nothing"
+    assert scene.outcome("s9") == "unverifiable.missing"
+    assert scene.outcome("s9", head=False) == "unverifiable.missing"
+
+
+def test_a_break_says_where(scene: Scene) -> None:
+    """A break names the line, from 0, and the byte where that line begins."""
+    lines = scene.lines("s1")
+    lines[4] = lines[4].replace(b"main", b"mine")
+    scene.put("s1", lines)
+    with pytest.raises(Break) as caught:
+        scene.verify("s1")
+    start = sum(len(line) + 1 for line in lines[:4])
+    assert (caught.value.line, caught.value.offset) == (4, start)
+
+
+def test_a_fork_says_where(scene: Scene) -> None:
+    """A line that is signed but not the acknowledged one is named with its own beginning."""
+    lines = scene.lines("s2")
+    forged = rechained(lines, "s2", lambda n, fields: fields["data"].update(more="x"))
+    scene.put("s2", forged)
+    with pytest.raises(Break) as caught:
+        scene.verify("s2")
+    start = sum(len(line) + 1 for line in forged[:10])
+    assert (caught.value.reason, caught.value.line, caught.value.offset) == ("fork", 10, start)
+
+
+def test_the_session_is_named_by_head_or_folder(scene: Scene) -> None:
+    """Without a name given, the head's name counts, else the folder's."""
+    assert verify(scene.path("s1"), key=KEY, head=scene.head("s1")).sid == "s1"
+    assert verify(scene.path("s1"), key=KEY, head=None).sid == "s1"
+    with pytest.raises(Break):
+        verify(scene.path("s1"), key=KEY, head=scene.head("s2"))
+
+
+@pytest.mark.parametrize("trick", ["symlink", "hardlink", "mode"])
+def test_an_unsafe_head_is_not_believed(scene: Scene, trick: str) -> None:
+    """A head that is a link, has two names or can be written by others gives no verdict."""
+    head, aside = scene.head("s1"), scene.head("s1").with_name("aside")
+    if trick == "symlink":
+        os.rename(head, aside)
+        head.symlink_to(aside)
+    elif trick == "hardlink":
+        os.link(head, aside)
+    else:
+        head.chmod(0o622)
+    assert scene.outcome("s1") == f"unverifiable.{trick}"
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 300, 4_096])
+def test_the_size_of_a_chunk_changes_nothing(
+    scene: Scene, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the file is cut into reads, the verdict is the same."""
+    whole = scene.verify("s1")
+    monkeypatch.setattr(sys.modules["broker.receipt.verify"], "CHUNK_BYTES", chunk)
+    assert scene.verify("s1") == whole
+
+
+def test_entries_are_what_was_appended(scene: Scene) -> None:
+    """Reading gives each line's number, kind, instant, data, and the hash that the next links."""
+    entries = list(read_entries(scene.path("s1"), KEY, scene.head("s1")))
+    assert [entry.n for entry in entries] == list(range(12))
+    assert [entry.kind for entry in entries] == ["open", *["decision"] * 10, "seal"]
+    assert entries[0].data == {"agent": "claude-code", "format": "receipt/1"}
+    assert entries[3].at == AT + 2 * SECOND
+    assert entries[-1].hash == scene.verify("s1").last
+    assert b'"prev":"' + entries[4].hash.encode() in scene.lines("s1")[5]
+
+
+def test_reading_stops_at_the_break(scene: Scene) -> None:
+    """What is authentic is yielded, and then the break is raised; nothing after it is."""
+    lines = scene.lines("s1")
+    lines[4] = lines[4].replace(b"main", b"mine")
+    scene.put("s1", lines)
+    seen: list[int] = []
+    entries = read_entries(scene.path("s1"), KEY, scene.head("s1"))
+    with pytest.raises(Break):
+        seen.extend(entry.n for entry in entries)
+    assert seen == [0, 1, 2, 3]
+
+
+def test_reading_notices_what_is_missing_at_the_end(scene: Scene) -> None:
+    """A reader of a cut receipt gets the break after the last line that is left."""
+    scene.put("s2", scene.lines("s2")[:5])
+    entries = read_entries(scene.path("s2"), KEY, scene.head("s2"))
+    with pytest.raises(Break, match="11 lines were acknowledged and 5 are left"):
+        list(entries)
+
+
+def test_reading_nothing_is_an_error(scene: Scene) -> None:
+    """Reading a receipt that is not there is not an empty list."""
+    with pytest.raises(UnverifiableError):
+        list(read_entries(scene.path("s9"), KEY, None))
+
+
+def test_the_size_is_read_once(scene: Scene) -> None:
+    """Lines written after the verifier looked are not part of its verdict."""
+    entries = read_entries(scene.path("s2"), KEY, scene.head("s2"))
+    next(entries)
+    with scene.receipts.resume("s2", at=AT) as receipt:
+        receipt.append("note", {}, at=AT)
+    assert len(list(entries)) == 10

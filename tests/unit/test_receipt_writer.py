@@ -1,0 +1,256 @@
+"""One receipt, open for writing: what is durable when, and who may share it."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import weakref
+from pathlib import Path
+
+import pytest
+
+from broker.errors import LimitError, RecordError, StoreError
+from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S, MAX_LINE_BYTES
+from broker.receipt.entry import APPENDED
+from broker.receipt.verify import read_entries
+from tests.receiptkit import (
+    AT,
+    KEY,
+    Faults,
+    Scene,
+    failing,
+    fill,
+    in_child,
+    new_receipts,
+    outcome,
+)
+
+
+@pytest.fixture
+def faults() -> Faults:
+    """A disk that records its calls."""
+    return Faults()
+
+
+@pytest.fixture
+def scene(tmp_path: Path, faults: Faults) -> Scene:
+    """An empty home on that disk."""
+    return Scene(new_receipts(tmp_path, faults.disk()))
+
+
+def test_append_returns_the_entry(scene: Scene) -> None:
+    """What append returns is what a reader finds."""
+    receipt = fill(scene.receipts, "s1", 0)
+    entry = receipt.append("note", {"text": "é"}, at=AT + 1_000_000)
+    assert entry == list(read_entries(scene.path("s1"), KEY, scene.head("s1")))[entry.n]
+    assert (entry.n, entry.kind, entry.data) == (1, "note", {"text": "é"})
+
+
+@pytest.mark.parametrize("kind", ["open", "seal", "recover", "", "Note", "anything"])
+def test_callers_append_only_their_kinds(scene: Scene, kind: str) -> None:
+    """The kinds with a place of their own, and unknown ones, are not for callers."""
+    receipt = fill(scene.receipts, "s1", 0)
+    with pytest.raises(RecordError, match="not a kind"):
+        receipt.append(kind, {}, at=AT)
+    assert scene.verify("s1").lines == 1
+
+
+def test_every_kind_of_callers_is_recorded(scene: Scene) -> None:
+    """Each kind that callers may append verifies."""
+    with fill(scene.receipts, "s1", 0) as receipt:
+        for kind in sorted(APPENDED):
+            receipt.append(kind, {}, at=AT)
+    assert scene.verify("s1").lines == 1 + len(APPENDED)
+
+
+def test_a_bad_record_writes_nothing_and_harms_nothing(scene: Scene) -> None:
+    """A record that cannot be written is refused before the file is touched; others follow."""
+    receipt = fill(scene.receipts, "s1", 0)
+    before = scene.content("s1")
+    with pytest.raises(RecordError):
+        receipt.append("note", {"a": 1.5}, at=AT)
+    with pytest.raises(RecordError):
+        receipt.append("note", {}, at=10**30)
+    with pytest.raises(LimitError):
+        receipt.append("note", {"a": "x" * MAX_LINE_BYTES}, at=AT)
+    assert scene.content("s1") == before
+    assert receipt.append("note", {}, at=AT).n == 1
+
+
+def test_records_that_release_nothing_are_not_synced(scene: Scene, faults: Faults) -> None:
+    """A record that is not durable costs one write; the next durable one covers it."""
+    receipt = fill(scene.receipts, "s1", 0)
+    faults.calls.clear()
+    for _ in range(3):
+        receipt.append("note", {}, at=AT, durable=False)
+    assert faults.calls == ["write"] * 3
+    assert scene.verify("s1").beyond == 3
+    receipt.append("note", {}, at=AT)
+    assert faults.calls == [*["write"] * 4, "sync", "pwrite", "sync"]
+    assert scene.verify("s1").beyond == 0
+
+
+def test_a_full_group_is_made_durable(scene: Scene, faults: Faults) -> None:
+    """The record that fills a group makes the whole group durable with one sync."""
+    receipt = fill(scene.receipts, "s1", 0)
+    faults.calls.clear()
+    for _ in range(MAX_GROUP_LINES * 2):
+        receipt.append("note", {}, at=AT, durable=False)
+    assert faults.calls.count("pwrite") == 2
+    assert scene.verify("s1").beyond == 0
+
+
+@pytest.mark.parametrize("late", [int(MAX_GROUP_S * 1e9), -1])
+def test_an_old_group_is_made_durable(scene: Scene, faults: Faults, late: int) -> None:
+    """A record later than the group may wait, or before the first one, makes it durable."""
+    receipt = fill(scene.receipts, "s1", 0)
+    receipt.append("note", {}, at=AT, durable=False)
+    receipt.append("note", {}, at=AT + int(MAX_GROUP_S * 1e9) - 1, durable=False)
+    assert scene.verify("s1").beyond == 2
+    receipt.append("note", {}, at=AT + late, durable=False)
+    assert scene.verify("s1").beyond == 0
+
+
+@pytest.mark.parametrize("way", ["flush", "close", "seal"])
+def test_what_waits_is_made_durable_in_the_end(scene: Scene, way: str) -> None:
+    """Flushing, closing and sealing leave no line that the head does not cover."""
+    receipt = fill(scene.receipts, "s1", 0)
+    receipt.append("note", {}, at=AT, durable=False)
+    if way == "seal":
+        receipt.seal("complete", at=AT)
+    else:
+        getattr(receipt, way)()
+    assert scene.verify("s1").beyond == 0
+
+
+def test_flushing_nothing_calls_nothing(scene: Scene, faults: Faults) -> None:
+    """A flush with nothing waiting touches no disk, also on a closed receipt."""
+    receipt = fill(scene.receipts, "s1", 0)
+    faults.calls.clear()
+    receipt.flush()
+    receipt.close()
+    receipt.flush()
+    receipt.close()
+    assert faults.calls == []
+
+
+def test_flushing_after_another_writer(scene: Scene) -> None:
+    """A flush covers what other writers added meanwhile, and leaves their fragment alone."""
+    receipt = fill(scene.receipts, "s1", 0)
+    receipt.append("note", {}, at=AT, durable=False)
+    with scene.receipts.resume("s1", at=AT) as other:
+        other.append("note", {}, at=AT)
+    with open(scene.path("s1"), "ab") as file:
+        file.write(b'{"at":')
+    receipt.flush()
+    assert (scene.verify("s1").state, scene.verify("s1").beyond) == ("TORN", 0)
+    receipt.append("note", {}, at=AT)
+    kinds = [entry.kind for entry in read_entries(scene.path("s1"), KEY, scene.head("s1"))]
+    assert kinds == ["open", "note", "note", "recover", "note"]
+
+
+def test_a_closed_receipt_takes_nothing(scene: Scene) -> None:
+    """After closing, an append is refused and says so; the receipt can be resumed."""
+    with fill(scene.receipts, "s1", 0) as receipt:
+        pass
+    assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.closed"
+    assert outcome(lambda: receipt.seal("complete", at=AT)) == "store.closed"
+    with scene.receipts.resume("s1", at=AT) as receipt:
+        assert receipt.append("note", {}, at=AT).n == 1
+
+
+def test_a_sealed_receipt_takes_nothing(scene: Scene) -> None:
+    """After the seal every append and every other seal is refused; the object knows."""
+    receipt = fill(scene.receipts, "s1", 2)
+    assert not receipt.sealed
+    entry = receipt.seal("complete", at=AT)
+    assert (entry.n, entry.kind, entry.data["n"]) == (3, "seal", 3)
+    assert receipt.sealed
+    before = scene.content("s1")
+    assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.sealed"
+    assert outcome(lambda: receipt.seal("complete", at=AT)) == "store.sealed"
+    assert scene.content("s1") == before
+    assert scene.verify("s1").root == entry.data["root"]
+
+
+def test_a_seal_by_another_writer_is_seen(scene: Scene) -> None:
+    """A writer finds the seal of another one, and writes nothing after it."""
+    receipt = fill(scene.receipts, "s1", 0)
+    scene.receipts.resume("s1", at=AT).seal("interrupted", at=AT)
+    assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.sealed"
+    assert scene.verify("s1").state == "INTERRUPTED"
+
+
+def test_a_seal_needs_a_reason(scene: Scene) -> None:
+    """Only the reasons of the format seal."""
+    receipt = fill(scene.receipts, "s1", 0)
+    with pytest.raises(RecordError, match="no reason to seal"):
+        receipt.seal("finished", at=AT)
+    assert not receipt.sealed
+
+
+@pytest.mark.parametrize("after", ["write", "push"])
+def test_an_interruption_within_an_append_is_mended(
+    scene: Scene, faults: Faults, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception between the write of a line and the note of it loses nothing."""
+    receipt = fill(scene.receipts, "s1", 0)
+
+    def interrupt(name: str, real: object, fd: int, content: bytes) -> int:
+        os.write(fd, content)
+        raise KeyboardInterrupt
+
+    faults.at, faults.act, faults.only = faults.calls.count("write"), interrupt, "write"
+    if after == "push":
+        faults.at, faults.only = faults.calls.count("pwrite"), "pwrite"
+        faults.act = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        receipt.append("note", {"who": "first"}, at=AT)
+    assert receipt.append("note", {"who": "second"}, at=AT).n == 2
+    verdict = scene.verify("s1")
+    assert (verdict.state, verdict.lines, verdict.beyond) == ("OPEN", 3, 0)
+
+
+def test_closing_tells_that_waiting_lines_are_not_durable(scene: Scene, faults: Faults) -> None:
+    """A close that cannot make the waiting lines durable raises, and closes all the same."""
+    receipt = fill(scene.receipts, "s1", 0)
+    receipt.append("note", {}, at=AT, durable=False)
+    faults.at, faults.act, faults.only = faults.calls.count("sync"), failing(errno.EIO), "sync"
+    with pytest.raises(StoreError):
+        receipt.close()
+    assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.sync"
+
+
+def test_a_child_holds_no_lock_of_its_parent(scene: Scene) -> None:
+    """A forked child that lives on without writing keeps nobody from writing."""
+    receipt = fill(scene.receipts, "s1", 0)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    os.close(reader)
+    for _ in range(3):
+        receipt.append("note", {}, at=AT)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert scene.verify("s1").lines == 4
+
+
+def test_a_child_closes_its_own_descriptors_only(scene: Scene) -> None:
+    """A child that closes the receipt leaves the parent's open and usable."""
+    receipt = fill(scene.receipts, "s1", 0)
+    assert in_child(receipt.close) == 0
+    assert receipt.append("note", {}, at=AT).n == 1
+
+
+def test_a_dropped_receipt_is_not_kept_alive(scene: Scene) -> None:
+    """The list of receipts that a fork looks at does not keep them."""
+    receipt = fill(scene.receipts, "s1", 0)
+    receipt.close()
+    gone = weakref.ref(receipt)
+    del receipt
+    gc.collect()
+    assert gone() is None

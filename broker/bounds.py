@@ -87,9 +87,8 @@ class Bounds:
 @lru_cache(maxsize=_CACHE)
 def root_bounds(lists: Lists) -> Bounds:
     """Return the bounds of a root link; several lists of one kind all hold."""
-    named = _NO_NAMES.union(
-        *(tool_matcher(c.value).exact for c in lists if c.kind == "tools" and c.value)  # type: ignore[arg-type]  # a list kind
-    )
+    listed = [patterns for kind, patterns in lists if kind == "tools"]
+    named = _NO_NAMES.union(*[tool_matcher(p).exact for p in listed if isinstance(p, tuple)])
     kinds = {c.kind for c in lists}
     no_network = bool(kinds & {"paths", "reads", "writes"}) and "hosts" not in kinds
     return _bounds(lists, named, no_network)
@@ -120,8 +119,9 @@ def narrow(bounds: Bounds, lists: Lists) -> Bounds:
 @lru_cache(maxsize=_CACHE)
 def _bounds(lists: Lists, named: frozenset[str], no_network: bool) -> Bounds:
     of: dict[str, list[tuple[str, ...]]] = {}
-    for caveat in lists:
-        of.setdefault(caveat.kind, []).append(caveat.value)  # type: ignore[arg-type]  # a list kind
+    for kind, patterns in lists:
+        if isinstance(patterns, tuple):
+            of.setdefault(kind, []).append(patterns)
     paths = [_path_bound("paths", p) for p in of.get("paths", ())]
     reads = (*paths, *[_path_bound("reads", p) for p in of.get("reads", ())])
     writes = (*paths, *[_path_bound("writes", p) for p in of.get("writes", ())])

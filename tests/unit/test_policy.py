@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker import policy
+from broker.authorize import authorize
 from broker.calls import ALLOW, Decision, Refusal
+from broker.catalogs import load_catalogs
+from broker.caveats import Caveat
 from broker.errors import InputError, PolicyError, ScopeError
 from broker.limits import MAX_POLICY_BYTES, MAX_POLICY_DEPTH
 from broker.policy import (
@@ -20,7 +23,10 @@ from broker.policy import (
     policy_loader,
     policy_names,
 )
-from broker.scope import parse_scope
+from broker.resolve import Resolver
+from broker.scope import parse_scope, render
+from broker.ticket import mint
+from tests.properties.test_scope_laws import caveat_lists
 
 GROUPS = {"reads": frozenset({"read_file", "grep"})}
 SHIPPED = (
@@ -332,3 +338,38 @@ def test_shipped_policies_carry_their_tests(name: str) -> None:
     assert any(expect.tool.islower() for expect in found.expects)
     assert any(expect.tool[0].isupper() for expect in found.expects)
     assert {e.caveat for e in found.expects} & {"paths", "reads", "writes", "hosts"}
+
+
+def under(texts: tuple[str, ...], workspace: Path) -> policy.Decide:
+    """What calls come to in a workspace under a ticket with these texts and nothing else."""
+    catalogs = load_catalogs()
+    caveats = parse_scope(texts, at=0, groups=catalogs.groups()).caveats
+    ticket = mint(caveats, key=bytes(32), sid="s", minted_at=0)
+    resolver = Resolver(workspace, catalogs)
+    return lambda tool, arguments: authorize(ticket, resolver.resolve(tool, arguments), 1)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_policies_keep_their_word(name: str, tmp_path: Path) -> None:
+    """Every expectation of a shipped policy holds for real calls under a real ticket."""
+    found = find_policy(name, groups=load_catalogs().groups())
+    assert check_expects(found, under(found.texts, tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_policies_test_what_they_say(name: str, tmp_path: Path) -> None:
+    """Without a limit that a refusal names, the policy no longer keeps its word."""
+    found = find_policy(name)
+    for kind in {expect.caveat for expect in found.expects if expect.caveat}:
+        others = tuple(text for text in found.texts if not text.startswith(f"{kind}="))
+        assert len(others) < len(found.texts)
+        assert check_expects(found, under(others, tmp_path)) != [], kind
+
+
+@given(caveat_lists)
+def test_a_policy_file_holds_any_scope(caveats: list[Caveat]) -> None:
+    """What `render` writes can stand in a policy file, comments and quotes notwithstanding."""
+    texts = render(caveats)
+    lines = "".join(f"  {text}   # {text}\n" for text in texts)
+    found = load_policy(f"# About.\ncalls=1\n{lines}", "p").texts[1:]
+    assert parse_scope(found, at=0, past_ok=True).caveats == tuple(caveats)

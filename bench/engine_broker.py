@@ -64,23 +64,23 @@ class Broker(Engine):
         self.narrower = (tools("grep", "read_file"), paths("src/**"))
         self.bash = tools(*TOOLS, "bash")
         self.file_tools = tools(*FILE_TOOLS)
-        resolved: dict[Call, object] = {}
+        resolved: dict[Call, tuple] = {}
         resolve = self._resolve
 
         def decide(ticket, call):
             try:
-                seen = resolved[call]
+                seen, at = resolved[call]
             except KeyError:
-                seen = resolved[call] = resolve(call)
-            return authorize(ticket, seen, call.now * SECOND).refusal is None
+                seen, at = resolved[call] = resolve(call), call.now * SECOND
+            return authorize(ticket, seen, at).refusal is None
 
         def e2e(ticket, call):
             try:
-                seen = resolved[call]
+                seen, at = resolved[call]
             except KeyError:
-                seen = resolved[call] = resolve(call)
-            decision = authorize(ticket, seen, call.now * SECOND)
-            self._record(ticket, seen, decision, call.now * SECOND)
+                seen, at = resolved[call] = resolve(call), call.now * SECOND
+            decision = authorize(ticket, seen, at)
+            self._record(ticket, seen, decision, at)
             return decision.refusal is None
 
         self.decide, self.e2e = decide, e2e

@@ -67,43 +67,33 @@ def authorize(
     >>> authorize(t, Call("shell"), 0).refusal.caveat
     'tools'
     """
-    bounds = ticket.bounds
-    # Most calls are allowed, by an exact tool name and a path prefix. What this does not see
-    # at once is decided in full below; it never refuses.
+    bounds, shape = ticket.bounds, call.shape
+    # Most calls touch one thing and are allowed, by an exact name and a prefix. What this does
+    # not see at once is decided in full below; it never refuses.
     if (
-        call.plain
+        shape != "other"
         and (bounds.quick_tools is None or call.tool in bounds.quick_tools)
         and (ticket.until is None or (at is not None and at < ticket.until))
         and (ticket.least is None or (type(spent) is int and -1 < spent < ticket.least))
     ):
-        for place in call.quick_reads:
-            if not place.startswith(bounds.quick_reads):
-                break
-        else:
-            for place in call.quick_writes:
-                if not place.startswith(bounds.quick_writes):
-                    break
-            else:
-                if not call.urls or _reaches(bounds, call):
-                    return ALLOW
+        if shape == "read":
+            if call.spot.startswith(bounds.quick_reads):
+                return ALLOW
+        elif shape == "write":
+            if call.spot.startswith(bounds.quick_writes):
+                return ALLOW
+        elif (
+            shape == "nothing"
+            or call.spot in bounds.quick_hosts
+            or call.spot.endswith(bounds.quick_suffixes)
+        ):
+            return ALLOW
     decision = _judge(ticket, call, at, sandboxed)
     if ticket.least is not None and decision.refusal is None:
         refusal = _count(ticket.limits, call.cost(), spent)
         if refusal is not None:
             return Decision(refusal)
     return decision
-
-
-def _reaches(bounds: Bounds, call: Call) -> bool:
-    """Whether the ticket lets every URL of the call be reached."""
-    if bounds.no_network and call.tool not in bounds.named:
-        return False
-    for bound in bounds.hosts:
-        match = bound.match.match
-        for url in call.urls:
-            if not match(url.keys):
-                return False
-    return True
 
 
 def enforce(decision: Decision) -> Decision:

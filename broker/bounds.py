@@ -67,8 +67,8 @@ class Bounds:
     ``named`` are the tools that the root names outright; ``no_network`` says that the root
     limits paths and is silent about hosts; ``seen`` that some caveat needs to see paths or URLs.
 
-    ``quick_tools`` (None: every tool), ``quick_reads`` and ``quick_writes`` are names and
-    prefixes that are enough for an allow; what they miss is decided by the bounds.
+    The ``quick_`` fields are names, prefixes and suffixes that are enough for an allow
+    (``quick_tools`` None: every tool); what they miss is decided by the bounds.
     """
 
     lists: Lists
@@ -82,6 +82,8 @@ class Bounds:
     quick_tools: frozenset[str] | None
     quick_reads: tuple[str, ...]
     quick_writes: tuple[str, ...]
+    quick_hosts: frozenset[str]
+    quick_suffixes: tuple[str, ...]
 
 
 @lru_cache(maxsize=_CACHE)
@@ -139,6 +141,7 @@ def _bounds(lists: Lists, named: frozenset[str], no_network: bool) -> Bounds:
         tools[0].match.exact if len(tools) == 1 else (_NO_NAMES if tools else None),
         _quick(reads),
         _quick(writes),
+        *_quick_hosts(hosts, no_network),
     )
 
 
@@ -150,3 +153,13 @@ def _quick(bounds: tuple[PathBound, ...]) -> tuple[str, ...]:
     if not bounds:
         return _ALL
     return bounds[0].match.prefixes if len(bounds) == 1 else ()
+
+
+def _quick_hosts(
+    bounds: tuple[HostBound, ...], no_network: bool
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    if no_network or len(bounds) > 1:
+        return _NO_NAMES, ()
+    if not bounds:
+        return _NO_NAMES, _ALL
+    return bounds[0].match.exact, bounds[0].match.suffixes

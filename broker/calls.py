@@ -16,6 +16,7 @@ from typing import Literal, NoReturn
 
 Access = Literal["read", "write"]
 Enforcement = Literal["kernel", "gate", "none"]
+Shape = Literal["nothing", "read", "write", "host", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ class Call:
     unknown tool). ``missing`` names arguments that would hold a path or URL and are absent.
     ``server`` is the MCP server's name as *our* configuration spells it, when it is known.
     ``digest`` is the hex SHA-256 of the canonical arguments; it plays no part in deciding.
-    ``plain`` says that nothing about the call needs a second look, and ``quick_reads`` and
-    ``quick_writes`` are all its places: all three follow from the rest.
+    ``shape`` and ``spot`` follow from the rest: when the call touches nothing, or one place or
+    one host and nothing about it needs a second look, they say which. Most calls are so.
     """
 
     tool: str
@@ -94,24 +95,33 @@ class Call:
     nested: tuple[Call, ...] = ()
     command: str | None = None
     digest: str = ""
-    plain: bool = field(init=False, compare=False, repr=False)
-    quick_reads: tuple[str, ...] = field(init=False, compare=False, repr=False)
-    quick_writes: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    shape: Shape = field(init=False, compare=False, repr=False)
+    spot: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        paths = self.paths
-        # Worked out once, so that deciding need not look for what is almost never there.
-        put(self, "plain", not (
-            self.opaque or self.missing or self.fault or self.nested
-            or any(p.own or p.inner_git or p.folded or not p.places for p in paths)
-        ))  # fmt: skip
-        put(self, "quick_reads", tuple([s for p in paths if p.access == "read" for s in p.places]))
-        put(self, "quick_writes", tuple([s for p in paths if p.access != "read" for s in p.places]))
+        shape, spot = _shape(self)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "spot", spot)
 
     def cost(self) -> int:
         """Return how many calls this one debits: itself and every call inside it."""
         return 1 + sum(c.cost() for c in self.nested)
+
+
+def _shape(call: Call) -> tuple[Shape, str]:
+    if call.opaque or call.missing or call.fault or call.nested:
+        return "other", ""
+    if not call.paths and not call.urls:
+        return "nothing", ""
+    if len(call.paths) + len(call.urls) > 1:
+        return "other", ""
+    if call.urls:
+        keys = call.urls[0].keys
+        return ("host", keys[0]) if keys else ("other", "")
+    path = call.paths[0]
+    if path.own or path.inner_git or path.folded or len(path.places) != 1:
+        return "other", ""
+    return path.access, path.places[0]
 
 
 @dataclass(frozen=True, slots=True)

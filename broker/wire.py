@@ -8,11 +8,11 @@ strict: one JSON array per line, exact types, canonical patterns; everything els
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from json import JSONDecoder, JSONEncoder
-from typing import Final
+from json import JSONDecoder
+from json.encoder import encode_basestring as _quoted
+from typing import Final, NamedTuple
 
 from broker.caveats import LISTS, Caveat
 from broker.errors import InputError, LimitError, TicketFormatError
@@ -44,8 +44,7 @@ def mac(key: bytes, body: bytes) -> bytes:
     return sha256(key.translate(_OUTER) + _OUTER_TAIL + inner).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """
     The caveats of one link, in their order, and taken apart by what they are.
 
@@ -99,9 +98,6 @@ def root_block(
 def link_block(nonce: str, caveats: tuple[Caveat, ...]) -> bytes:
     """Return the bytes of a later link."""
     return f"[{_quoted(nonce)},[{','.join(map(_text, caveats))}]]".encode()
-
-
-_quoted = JSONEncoder(ensure_ascii=False).encode
 
 
 def _text(caveat: Caveat) -> str:

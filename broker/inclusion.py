@@ -235,7 +235,7 @@ def witness(
             trail.append((came_by, char))
             for successor in successors:
                 seen = known.setdefault((successor, following), [])
-                budget.spend(cost + len(seen) // 32)
+                budget.spend(cost * (1 + len(seen) // 32))
                 if any(fewer & ~others_after == 0 for fewer in seen):
                     continue
                 seen.append(others_after)

@@ -19,7 +19,7 @@ MAX_POLICY_DEPTH: Final = 4  # policies that name policies
 # ── patterns ──
 MAX_PATTERN_CHARS: Final = 4_096  # characters in one pattern
 MAX_PATTERN_PARTS: Final = 256  # components in one path pattern
-MAX_INCLUSION_STEPS: Final = 50_000  # product states visited to decide one inclusion
+MAX_INCLUSION_STEPS: Final = 200_000  # steps to decide whether one list covers another
 
 # ── calls ──
 MAX_CALLS: Final = 2**31 - 1  # the largest `calls`

@@ -44,6 +44,8 @@ _NOT_IN_TOOLS: Final = frozenset("()|[]{}\"'\\,;?@")
 
 def lawful_tool(name: str) -> bool:
     """Return whether a tool's name holds only what a pattern may spell; a star is lawful."""
+    if name.isascii() and name.replace("_", "").replace("-", "").isalnum():
+        return True
     return (
         first_unseen(name) < 0
         and _NOT_IN_TOOLS.isdisjoint(name)
@@ -140,13 +142,13 @@ class ToolMatcher:
             return True
         if self.every:
             return bool(tool)
-        if prefix or tool.startswith(OUTSIDE):
-            return (
-                len(OUTSIDE) < len(prefix) < len(tool)
-                and any(p[0].startswith(prefix) and _stars(p, tool) for p in self.outside)
-                and lawful_tool(tool)
-            )
-        return any(_stars(p, tool) for p in self.own) and lawful_tool(tool)
+        if not prefix:
+            return any(_stars(p, tool) for p in self.own) and lawful_tool(tool)
+        if len(OUTSIDE) < len(prefix) < len(tool):
+            for pieces in self.outside:
+                if pieces[0].startswith(prefix) and _stars(pieces, tool):
+                    return lawful_tool(tool)
+        return False
 
 
 def _of_server(tool: str, server: str) -> tuple[str, str]:
@@ -163,6 +165,8 @@ def _of_server(tool: str, server: str) -> tuple[str, str]:
 def _stars(pieces: tuple[str, ...], name: str) -> bool:
     """Return whether ``name`` is the pieces with anything between them."""
     first, last = pieces[0], pieces[-1]
+    if len(pieces) == 2 and not last:
+        return name.startswith(first)
     end = len(name) - len(last)
     at = len(first)
     if end < at or not name.startswith(first) or not name.endswith(last):

@@ -151,10 +151,13 @@ def read_url(text: str) -> Url:
         return Url(scheme, "", 0, (), text)
     host, port = _read_front(_front(rest))
     default = DEFAULT_PORTS[scheme]
-    port = default if port is None else port
-    tidy = _agreed(text, scheme, host, port)
-    keyed = f"{host}:{port}"
-    return Url(scheme, host, port, (host, keyed) if port == default else (keyed,), tidy)
+    keys: tuple[str, ...]
+    if port is None or port == default:
+        keys, port, shown = (host, f"{host}:{default}"), default, ""
+    else:
+        shown = f":{port}"
+        keys = (host + shown,)
+    return Url(scheme, host, port, keys, _agreed(text, scheme, host, shown))
 
 
 def _refuse_unreadable(text: object) -> None:
@@ -232,17 +235,17 @@ def read_port(text: str) -> int | None:
     return int(number)
 
 
-def _agreed(text: str, scheme: str, host: str, port: int) -> str:
+def _agreed(text: str, scheme: str, host: str, port: str) -> str:
     """Return the URL as the standard writes it; refuse it if the standard reads another host."""
     from ada_url import URL  # noqa: PLC0415 (only when a URL is read)
 
     try:
-        url = URL(text)
-        theirs = (url.protocol, url.hostname.removesuffix("."), url.port or str(port))
+        tidy = str(URL(text).href)
     except ValueError:
         raise UrlError("the address is malformed") from None
-    if theirs != (scheme + ":", host, str(port)) or (
-        not url.port and port != DEFAULT_PORTS[scheme]
-    ):
+    # What the standard writes is plain: `scheme://user@host:port/`, the default port left out.
+    theirs = tidy.split("/", 3)
+    reached = theirs[2].rpartition("@")[2]
+    if theirs[:2] != [scheme + ":", ""] or reached not in (host + port, f"{host}.{port}"):
         raise UrlError("parsers read the address differently")
-    return str(url.href)
+    return tidy

@@ -39,7 +39,7 @@ NO_LETTERS = Chars(((ord("a"), ord("z")),), negated=True)
 def test_witness(narrow: Tokens, wide: list[Tokens | Chars], found: str | None) -> None:
     """The witness is a shortest one, and None when there is none."""
     sequences = [(w,) if isinstance(w, Chars) else w for w in wide]
-    assert witness(narrow, sequences, EVERY, Budget(1000)) == found
+    assert witness(narrow, sequences, EVERY, Budget(10_000)) == found
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_witness(narrow: Tokens, wide: list[Tokens | Chars], found: str | None) 
 )
 def test_witness_of_components(narrow: Tokens, wide: list[Tokens], found: str | None) -> None:
     """Components are closed by the separator, which stars do not match."""
-    assert witness(narrow, wide, CLOSED, Budget(1000)) == found
+    assert witness(narrow, wide, CLOSED, Budget(10_000)) == found
 
 
 def test_the_universe_is_respected() -> None:
@@ -90,6 +90,6 @@ def test_hard_inclusions_end() -> None:
         ends: list[Tokens] = [(MANY, c, *[ONE] * length) for c in (a, other)]
         return ends + [(ONE,) * n for n in range(length + 1)]
 
-    assert witness((MANY,), all_texts(5), EVERY, Budget(1000)) is None
+    assert witness((MANY,), all_texts(5), EVERY, Budget(10_000)) is None
     with pytest.raises(LimitError):
-        witness((MANY,), all_texts(20), EVERY, Budget(1000))
+        witness((MANY,), all_texts(20), EVERY, Budget(10_000))

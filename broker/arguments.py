@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import sha256
 from json import dumps
 from typing import Final, Literal
@@ -22,6 +23,7 @@ from broker.limits import MAX_ARGUMENT_DEPTH, MAX_ARGUMENT_VALUES
 
 _WORDS: Final = (str, int, float, bool, type(None))
 _LONG_BITS: Final = 10_000  # Python prints no decimal above some 14,000 bits
+_NAME: Final = 80  # characters in the longest name that is compared with the lists below
 _LABEL: Final = 300  # characters in the name of an argument's place
 _UNREADABLE: Final = b"arguments that cannot be written down"
 
@@ -202,15 +204,25 @@ def look(name: str, text: str) -> Look:
     >>> look("query", "how to"), look("url", "https://a.example/")
     ('text', 'url')
     """
-    plain = name.lower().replace("_", "").replace("-", "")
+    named = _named(name) if len(name) < _NAME else "text"
     if _URL_LOOK.fullmatch(text):
         # A tool that takes it for a path after all would tidy it first, and climb.
-        return "path" if plain in _PATH_NAMES and ".." in text else "url"
-    if plain in _URL_NAMES or text[:5].lower() == "file:":
+        return "path" if named == "path" and ".." in text else "url"
+    if named == "url" or text[:5].lower() == "file:":
         return "url"
-    if plain in _PATH_NAMES or _PATH_LOOK.fullmatch(text):
+    if named == "path" or _PATH_LOOK.fullmatch(text):
         return "path"
     return "text"
+
+
+@lru_cache(maxsize=1_024)
+def _named(name: str) -> Look | Literal["switch"]:
+    plain = name.lower().replace("_", "").replace("-", "")
+    if plain in _SWITCH_NAMES:
+        return "switch"
+    if plain in _URL_NAMES:
+        return "url"
+    return "path" if plain in _PATH_NAMES else "text"
 
 
 def lifts_limits(name: str, value: object) -> bool:
@@ -220,11 +232,9 @@ def lifts_limits(name: str, value: object) -> bool:
     >>> lifts_limits("disable_sandbox", True), lifts_limits("disable_sandbox", False)
     (True, False)
     """
-    return (
-        value is not None
-        and value is not False
-        and name.lower().replace("_", "").replace("-", "") in _SWITCH_NAMES
-    )
+    if value is None or value is False:
+        return False
+    return len(name) < _NAME and _named(name) == "switch"
 
 
 def clean(text: str, most: int = 200) -> str:

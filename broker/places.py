@@ -119,6 +119,7 @@ class DiskReading:
         disk = self._disk
         path = text if text[0] == "/" else f"{base}/{text}"
         resolved = self._walk.follow(path, last=last)
+        shared = last and self._walk.shared()
         write = access == "write"
         own = under_any(resolved, disk.own, above=write) if disk.own else False
         place = inside(resolved, disk.root)
@@ -135,7 +136,6 @@ class DiskReading:
             return PathSubject(
                 argument, text, access, places, _named(resolved), own=own, folded=disk.folded
             )
-        shared = last and self._walk.shared(resolved)
         return PathSubject(
             argument,
             text,

@@ -310,10 +310,10 @@ class Reading:
             if look("", key) != "text":
                 self._guess_text(label, "", key)
         for here, called, item in leaves(value, label, name):
+            if lifts_limits(called, item):
+                raise Unreadable("arguments", here, _LIFTS)
             if isinstance(item, str):
                 self._guess_text(here, called, item)
-            elif lifts_limits(called, item):
-                raise Unreadable("arguments", here, _LIFTS)
 
     def _guess_text(self, label: str, name: str, text: str) -> None:
         kind = look(name, text)

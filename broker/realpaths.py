@@ -172,7 +172,7 @@ class PathWalk:
         spelled: the workspace as the person spelled it, absolute; it may hold links.
     """
 
-    __slots__ = ("_kinds", "_prefixes", "_root", "_spelled", "_steps")
+    __slots__ = ("_kinds", "_last", "_prefixes", "_root", "_spelled", "_steps")
 
     def __init__(self, root: str, spelled: str) -> None:
         self._root = root
@@ -180,6 +180,7 @@ class PathWalk:
         self._prefixes = tuple({f"{folder}/": None for folder in (root, spelled) if folder != "/"})
         self._kinds: dict[str, str] = {}
         self._steps = 0
+        self._last = _FOLDER
 
     def follow(self, path: str, *, last: bool = True) -> str:
         """
@@ -237,11 +238,12 @@ class PathWalk:
                     rest += reversed(target.split("/"))
                 continue
             at = step
+        self._last = kind
         return at or "/"
 
-    def shared(self, resolved: str) -> bool:
-        """Whether a place that ``follow`` returned is a file with more than one name."""
-        return (self._kinds.get(resolved) or self._look(resolved)) == _SHARED
+    def shared(self) -> bool:
+        """Whether what ``follow`` last came to is a file with more than one name."""
+        return self._last == _SHARED
 
     def _start(self, path: str) -> tuple[str, list[str]]:
         """Return where reading starts, and what is still to read, in reverse."""

@@ -62,13 +62,13 @@ class Catalogs:
             server: the MCP server that answers the call, when it is known. A name alone never
                 finds another server's tool, nor one that is built in.
         """
-        entry = self._entries.get(tool)
         if server is None:
+            entry = self._entries.get(tool)
             # `mcp__a__b__c` may be `c` of server `a__b`, of which nothing is known.
             told = entry is None or entry.server is None or _PLAIN.fullmatch(tool)
             return entry if told else None
-        if entry is None and not tool.startswith("mcp__"):
-            entry = self._entries.get(f"mcp__{server}__{tool}")
+        full = tool if tool.startswith("mcp__") else f"mcp__{server}__{tool}"
+        entry = self._entries.get(full)
         return entry if entry is not None and entry.server == server else None
 
     def group(self, name: str) -> frozenset[str]:

@@ -27,6 +27,7 @@ from typing import Final, NoReturn, cast
 from broker.catalogs.entry import EFFECTS, ROLES, Argument, Effect, ToolEntry
 from broker.errors import CatalogError
 from broker.limits import MAX_CATALOG_BYTES, MAX_TOOL_CHARS
+from broker.realpaths import shown
 
 _TOP: Final = ("about", "server", "tools")
 _TOOL: Final = ("effect", "arguments", "others", "about")
@@ -77,11 +78,13 @@ class _Reader:
             self._data = tomllib.loads(self._text)
         except UnicodeDecodeError:
             self._fail((), "the file is not UTF-8 text")
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", str(error), re.DOTALL)
-            line = int(found[2]) if found else 1
-            reason = (found[1] if found else "the file is nested too deeply").lower()
-            raise CatalogError(f"{source}:{line}: {reason}") from None
+        except ValueError as error:  # the parser's own, or a number that Python will not read
+            reason, _, at = str(error).partition(" (at ")
+            found = re.match(r"line (\d+)", at)
+            line = int(found[1]) if found else self._text.count("\n") + 1
+            raise CatalogError(f"{source}:{line}: {shown(reason.lower())}") from None
+        except RecursionError:
+            self._fail((), "the file is nested too deeply")
 
     def entries(self) -> tuple[ToolEntry, ...]:
         data = self._data
@@ -183,7 +186,7 @@ class _Reader:
 
     def _fail(self, where: Where, reason: str) -> NoReturn:
         line = _line_of(self._text, where)
-        raise CatalogError(f"{self._source}:{line}: {reason}")
+        raise CatalogError(f"{self._source}:{line}: {shown(reason, 400)}")
 
 
 def _near(word: str, known: Iterable[str]) -> str:

@@ -163,9 +163,9 @@ def test_a_second_name_is_seen(root: Path) -> None:
     """A file with two names is told from one with one, and from a folder."""
     os.link(root / "src" / "a.py", root / "twin")
     walk = PathWalk(str(root), str(root))
-    assert walk.shared(walk.follow(f"{root}/twin"))
-    assert not walk.shared(walk.follow(f"{root}/src"))
-    assert not walk.shared(walk.follow(f"{root}/none"))
+    for path, shared in (("twin", True), ("src", False), ("none", False), ("src/a.py", True)):
+        walk.follow(f"{root}/{path}")
+        assert walk.shared() is shared
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,343 @@
+"""Laws of reading calls: the kernel agrees, spelling does not matter, guesses only tighten."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import itertools
+import ntpath
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.arguments import canonical_digest
+from broker.calls import Call
+from broker.catalogs import load_catalogs
+from broker.globbing import fixed_start
+from broker.patches import patched
+from broker.realpaths import PathError, PathWalk
+from broker.resolve import Resolver
+from broker.winpaths import WindowsPaths
+
+CATALOGS = load_catalogs()
+NAMES = st.sampled_from(["a", "b", "c", "d", ".e"])
+PARTS = st.one_of(NAMES, st.sampled_from(["..", "..", ".", "", "new"]))
+PATHS = st.lists(PARTS, min_size=1, max_size=7).map("/".join)
+TREES = st.lists(
+    st.tuples(
+        st.lists(NAMES, min_size=1, max_size=3).map("/".join),
+        st.one_of(st.just("file"), st.just("folder"), PATHS.map(lambda p: ">" + p)),
+    ),
+    max_size=10,
+)
+
+needs_views = pytest.mark.skipif(
+    not os.path.isdir("/proc/self/fd"), reason="the kernel shows no open files here"
+)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """One folder that every example builds its tree in."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(os.path.realpath(name))
+
+
+def build(folder: Path, tree: list[tuple[str, str]]) -> Path:
+    """Make a tree; entries that do not fit what is there already are left out."""
+    root = folder / "ws"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    for name, kind in tree:
+        place = root / name
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if kind == "file":
+                place.write_text("x")
+            elif kind == "folder":
+                place.mkdir(exist_ok=True)
+            else:
+                target = kind[1:]
+                os.symlink(f"{root}{target}" if target[:1] == "/" else target or ".", place)
+        except OSError:
+            continue
+    return root
+
+
+def kernel(path: str, flags: int = 0) -> str | int:
+    """Return where the kernel comes to for a path, or why it does not."""
+    try:
+        handle = os.open(path, os.O_PATH | flags)
+    except OSError as error:
+        return error.errno or -1
+    try:
+        return os.readlink(f"/proc/self/fd/{handle}")
+    finally:
+        os.close(handle)
+
+
+@needs_views
+@given(tree=TREES, path=PATHS)
+def test_the_kernel_agrees(folder: Path, tree: list[tuple[str, str]], path: str) -> None:
+    """What exists is found where the kernel finds it; a circle of links is an error for both."""
+    root = build(folder, tree)
+    full = f"{root}/{path}"
+    truth = kernel(full)
+    try:
+        found: str | None = PathWalk(str(root), str(root)).follow(full)
+    except PathError:
+        found = None
+    if isinstance(truth, str):
+        assert found == truth
+    elif truth == errno.ELOOP:
+        assert found is None
+    elif found is not None:
+        assert found == os.path.realpath(full)
+
+
+@needs_views
+@given(tree=TREES, path=PATHS)
+def test_the_kernel_agrees_on_the_entry_itself(
+    folder: Path, tree: list[tuple[str, str]], path: str
+) -> None:
+    """Removing and renaming act on the entry that the kernel finds without following the last."""
+    root = build(folder, tree)
+    full = f"{root}/{path}"
+    truth = kernel(full, os.O_NOFOLLOW)
+    if isinstance(truth, str):
+        assert PathWalk(str(root), str(root)).follow(full, last=False) == truth
+
+
+@given(tree=TREES, paths=st.lists(PATHS, min_size=2, max_size=5))
+def test_one_walk_reads_many_paths_alike(
+    folder: Path, tree: list[tuple[str, str]], paths: list[str]
+) -> None:
+    """What a walk has seen for one path does not change what it reads for the next."""
+    root = build(folder, tree)
+
+    def read(walk: PathWalk, path: str) -> str:
+        try:
+            return walk.follow(f"{root}/{path}")
+        except PathError as error:
+            return error.message
+
+    shared = PathWalk(str(root), str(root))
+    alone = [read(PathWalk(str(root), str(root)), path) for path in paths]
+    assert [read(shared, path) for path in paths] == alone
+
+
+@given(tree=TREES, path=PATHS)
+def test_a_write_fits_less_than_a_read(
+    folder: Path, tree: list[tuple[str, str]], path: str
+) -> None:
+    """Every place that reading must fit, writing must fit too; both lie inside or nowhere."""
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+    read = resolver.resolve("read_file", {"path": path})
+    write = resolver.resolve("write_file", {"path": path, "content": ""})
+    assert (read.fault is None) == (write.fault is None)
+    if read.fault is None:
+        [one], [other] = read.paths, write.paths
+        assert not other.places or set(one.places) <= set(other.places)
+        for subject in (one, other):
+            lies_inside = f"{subject.resolved}/".startswith(f"{root}/")
+            assert lies_inside or not subject.places
+            for place in subject.places:
+                assert place == "" or place.endswith("/")
+                assert not {"", ".", ".."} & set(place.split("/")[:-1])
+
+
+@given(tree=TREES, path=PATHS, extra=st.sampled_from(["./", ".//", "././"]))
+def test_spelling_does_not_matter(
+    folder: Path, tree: list[tuple[str, str]], path: str, extra: str
+) -> None:
+    """Dots, repeated slashes, an absolute spelling and another current folder change nothing."""
+    if path.startswith("/"):
+        path = path.lstrip("/") or "."
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+
+    def places(text: str, cwd: str | None = None) -> object:
+        call = resolver.resolve("read_file", {"path": text}, cwd=cwd)
+        return [(p.places, p.resolved) for p in call.paths], call.fault and call.fault.reason
+
+    plain = places(path)
+    assert places(extra + path) == plain
+    assert places(path.replace("/", "//")) == plain
+    assert places(f"{root}/{path}") == plain
+    assert places(path, cwd=str(root)) == plain
+
+
+JSON = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(),
+        st.sampled_from(["/etc/passwd", "~/x", "../x", "https://a.example/", "file:///x", "a"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(
+            st.one_of(st.text(max_size=8), st.sampled_from(["path", "url", "tool", "args"])),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)
+TOOLS = st.one_of(
+    st.sampled_from([entry.name for entry in CATALOGS.tools()]), st.text(max_size=12), JSON
+)
+
+
+def arguments_for(tool: object) -> st.SearchStrategy[object]:
+    """Arguments under the names that a tool knows, and others."""
+    entry = CATALOGS.lookup(tool) if isinstance(tool, str) else None
+    known = {key: JSON for key in entry.arguments} if entry is not None else {}
+    return st.one_of(JSON, st.fixed_dictionaries({}, optional=known))
+
+
+CALLS = TOOLS.flatmap(lambda tool: st.tuples(st.just(tool), arguments_for(tool)))
+
+
+@given(call=CALLS, server=st.one_of(st.none(), st.sampled_from(["git", "x"])))
+def test_every_call_can_be_read(
+    folder: Path, call: tuple[object, object], server: str | None
+) -> None:
+    """Any tool and any JSON give the same call twice, and it can be written down."""
+    resolver = Resolver(build(folder, []), CATALOGS)
+    found = resolver.resolve(*call, server=server)
+    assert isinstance(found, Call)
+    assert found == resolver.resolve(*call, server=server)
+    for subject in found.paths:
+        "".join([subject.argument, subject.spelled, subject.resolved, *subject.places]).encode()
+    for url in found.urls:
+        "".join([url.argument, url.spelled, url.host, *url.keys]).encode()
+
+
+@given(call=CALLS, extra=JSON, name=st.sampled_from(["file_path", "note", "uri", "zz"]))
+def test_more_arguments_only_tighten(
+    folder: Path, call: tuple[object, object], extra: object, name: str
+) -> None:
+    """One more argument that no catalog knows takes no subject and no fault away."""
+    tool, arguments = call
+    entry = CATALOGS.lookup(tool) if isinstance(tool, str) else None
+    if not isinstance(arguments, dict) or name in arguments or (entry and name in entry.arguments):
+        return
+    resolver = Resolver(build(folder, []), CATALOGS)
+    less = resolver.resolve(tool, arguments)
+    more = resolver.resolve(tool, {**arguments, name: extra})
+    assert set(less.paths) <= set(more.paths)
+    assert set(less.urls) <= set(more.urls)
+    assert more.fault is not None or less.fault is None
+    assert more.missing == less.missing or more.fault is not None
+    assert more.opaque >= less.opaque
+
+
+EXACT = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(value=EXACT)
+def test_the_digest_is_the_standard_s(value: object) -> None:
+    """Without fractions the canonical text is that of RFC 8785."""
+    from hashlib import sha256
+
+    assert canonical_digest(value) == sha256(rfc8785.dumps(value)).hexdigest()  # type: ignore[arg-type]  # it is JSON
+
+
+@given(one=JSON, other=JSON)
+def test_the_digest_tells_values_apart(one: object, other: object) -> None:
+    """Two values have one digest only if they are written the same."""
+    import json
+
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert (canonical_digest(one) == canonical_digest(other)) == same
+
+
+def expansions(pattern: str) -> set[str]:
+    """Expand braces the naive way: each innermost group, one alternative at a time."""
+    done, todo = set(), {pattern}
+    while todo:
+        text = todo.pop()
+        close = text.find("}")
+        start = text.rfind("{", 0, close) if close >= 0 else -1
+        if start < 0:
+            done.add(text)
+            continue
+        for inner in text[start + 1 : close].split(","):
+            todo.add(text[:start] + inner + text[close + 1 :])
+    return done
+
+
+@given(st.lists(st.sampled_from([*"a./{},*", "..", "{.", "/."]), max_size=9).map("".join))
+def test_a_search_never_climbs_after_its_start(pattern: str) -> None:
+    """However braces are expanded, nothing after the fixed beginning is a step up or a root."""
+    try:
+        start = fixed_start(pattern)
+    except PathError:
+        return
+    assert pattern.startswith(start)
+    for text in expansions(pattern):
+        assert text.startswith(start)
+        rest = text[len(start) :].lstrip("/") if start else text
+        assert ".." not in rest.split("/")
+        assert start or not rest.startswith("/")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.from_regex(r"[a-z]{1,3}(/[a-z .-]{1,4}[a-z])?", fullmatch=True),
+            st.lists(st.sampled_from(["x", "- a", "+ b", "-- c", "++ d", "@@ -1 +1 @@", ""])),
+            st.lists(st.sampled_from(["x", "- a", "+ b", "-- c", "", "*** End"])),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_a_real_patch_names_its_files(files: list[tuple[str, list[str], list[str]]]) -> None:
+    """Every file that differs is named, whatever stands in the lines."""
+    text, due = "", []
+    for name, old, new in files:
+        lines = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""))
+        if lines:
+            due.append(name)
+            text += "\n".join(lines) + "\n"
+    if due:
+        assert set(due) <= set(patched(text))
+
+
+@given(
+    st.lists(st.sampled_from(["a", "B", ".c", "..", ".", ""]), min_size=1, max_size=6),
+    st.lists(st.sampled_from(["/", "\\"]), min_size=6, max_size=6),
+    st.sampled_from(["", "C:\\ws\\", "c:/WS/", "\\ws\\", "D:\\", "C:\\"]),
+)
+def test_windows_agrees(parts: list[str], seps: list[str], start: str) -> None:
+    """For plain names the place is the one that Python's own reading of Windows paths gives."""
+    text = start + "".join(itertools.chain(*zip(parts, seps, strict=False)))
+    if text.replace("/", "\\").startswith("\\\\"):
+        return
+    ws = WindowsPaths("C:\\ws")
+    found = ws.subject("path", text, ws.root, "read")
+    truth = ntpath.normpath(ntpath.join("C:\\ws", text)).lower()
+    if truth == "c:\\ws":
+        assert found.places == ("",)
+    elif truth.startswith("c:\\ws\\"):
+        assert [p.lower() for p in found.places] == [truth[6:].replace("\\", "/") + "/"]
+    else:
+        assert found.places == ()

@@ -88,7 +88,7 @@ class Bounds:
 def root_bounds(lists: Lists) -> Bounds:
     """Return the bounds of a root link; several lists of one kind all hold."""
     named = _NO_NAMES.union(
-        *(tool_matcher(c.value).exact for c in lists if c.kind == "tools" and c.value)  # type: ignore[arg-type]  # a list kind
+        *(tool_matcher(c.value).exact for c in lists if c.kind == "tools" and c.value)
     )
     kinds = {c.kind for c in lists}
     no_network = bool(kinds & {"paths", "reads", "writes"}) and "hosts" not in kinds

@@ -202,12 +202,10 @@ def test_folding_adds_only_letter_case(patterns: tuple[str, ...], place: str) ->
 OWN = ["".join(t) for n in (1, 2, 3) for t in product("ab_", repeat=n)] + ["mcp", "mcp_", "mcp_a"]
 SERVERS = ("a", "b", "a__b", "a_", "_a")
 RESTS = ("a", "b", "_a", "a__b", "b__a", "a_b", "ab", "aba")
-CALLS: list[tuple[str, str | None]] = (
-    [(name, None) for name in OWN]
-    + [(f"mcp__{s}__{r}", None) for s in SERVERS for r in RESTS]
-    + [(f"mcp__{s}__{r}", s) for s in SERVERS for r in RESTS]
-    + [(r, s) for s in SERVERS for r in RESTS]
-)
+CALLS: list[tuple[str, str | None]] = [(name, None) for name in OWN]
+for a_server, a_rest in product(SERVERS, RESTS):
+    a_name = f"mcp__{a_server}__{a_rest}"
+    CALLS += [(a_name, None), (a_name, a_server), (a_rest, a_server)]
 
 
 @st.composite

@@ -18,11 +18,10 @@ from functools import lru_cache
 from typing import Final
 
 from broker.errors import PatternError
-from broker.limits import MAX_PATTERN_CHARS
+from broker.limits import MAX_HOST_CHARS, MAX_PATTERN_CHARS
 from broker.patterns import first_unseen
 from broker.urls import (
     DEFAULT_PORTS,
-    MAX_HOST_CHARS,
     Url,
     UrlError,
     is_ipv4,

@@ -241,7 +241,11 @@ def _part(text: str, start: int, end: int) -> Part:
         return DEEP
     stars = raw.find("**")
     if stars >= 0:
-        hint = "a `\\` escapes; folders are separated by `/`" if "\\" in raw else "`**/` before it"
+        hint = (
+            "a `\\` escapes; folders are separated by `/`"
+            if "\\" in raw
+            else "`src/**/x*` is any depth below `src`"
+        )
         raise PatternError("`**` stands only as a whole part", start + stars, hint)
     atoms: list[Atom] = []
     run = ""

@@ -18,14 +18,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.errors import InputError
-from broker.limits import MAX_URL_CHARS
+from broker.limits import MAX_HOST_CHARS, MAX_LABEL_CHARS, MAX_URL_CHARS, MAX_URL_FRONT_CHARS
 from broker.patterns import first_unseen
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 """The schemes of the web; a URL of another scheme fits no pattern."""
-
-MAX_HOST_CHARS: Final = 253  # characters in a host name (RFC 1035, without the closing dot)
-MAX_LABEL_CHARS: Final = 63  # characters between two dots (RFC 1035)
 
 
 class UrlError(InputError):
@@ -188,6 +185,8 @@ def _front(rest: str) -> str:
     front = rest[2:]
     for stop in "/?#":
         front = front.partition(stop)[0]
+    if len(front) > MAX_URL_FRONT_CHARS:
+        raise UrlError(f"more than {MAX_URL_FRONT_CHARS} characters before the path")
     if "\\" in front:
         raise UrlError("a backslash before the path")
     if front.count("@") > 1:

@@ -72,6 +72,9 @@ def test_the_last_character_of_unicode_is_a_symbol() -> None:
     for code in (0, 0x10FFFF):
         other = Chars(((code, code),))
         assert witness((ONE,), [(other,)], EVERY, Budget(100)) == chr(code)
+    for first, last, left in ((0, 0x10FFFE, 0x10FFFF), (1, 0x10FFFF, 0)):
+        others = Chars(((first, last),), negated=False)
+        assert witness((ONE,), [(others,)], EVERY, Budget(100)) == chr(left)
 
 
 def test_a_budget_ends() -> None:

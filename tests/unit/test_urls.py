@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from broker.limits import MAX_URL_CHARS
+from broker.limits import MAX_URL_CHARS, MAX_URL_FRONT_CHARS
 from broker.urls import UrlError, read_host, read_url
 
 
@@ -99,6 +99,7 @@ def test_other_schemes_fit_no_pattern(text: str) -> None:
         ("http://example.com:443:443/", "no port"),
         ("http://example.com:４４３/", "no port"),
         ("http://example.com:70000/", "no port"),
+        ("http://example.com:65536/", "no port"),
         ("http://::1/", "no host"),
         ("http://[::1/", "not closed"),
         ("http://[@example.com/", "bracket"),
@@ -121,6 +122,7 @@ def test_other_schemes_fit_no_pattern(text: str) -> None:
         ("https://a\u05d0.example.com/", "no lawful"),
         ("https://xn--\u0301.test/", "no lawful"),
         ("x" * (MAX_URL_CHARS + 1), "characters"),
+        (f"https://{'u' * (MAX_URL_FRONT_CHARS - 5)}@a.test/", "before the path"),
     ],
 )
 def test_refusing(text: str, said: str) -> None:
@@ -149,6 +151,12 @@ def test_longest_lawful_url() -> None:
     text = "https://example.com/"
     text += "a" * (MAX_URL_CHARS - len(text))
     assert read_url(text).tidy == text
+
+
+def test_longest_lawful_front() -> None:
+    """A user part of the greatest length is read."""
+    text = f"https://{'u' * (MAX_URL_FRONT_CHARS - 7)}@a.test/"
+    assert read_url(text).host == "a.test"
 
 
 def test_longest_lawful_host() -> None:

@@ -202,7 +202,7 @@ TOOLS = st.one_of(
 def arguments_for(tool: object) -> st.SearchStrategy[object]:
     """Arguments under the names that a tool knows, and others."""
     entry = CATALOGS.lookup(tool) if isinstance(tool, str) else None
-    known = {key: JSON for key in entry.arguments} if entry is not None else {}
+    known = dict.fromkeys(entry.arguments, JSON) if entry is not None else {}
     return st.one_of(JSON, st.fixed_dictionaries({}, optional=known))
 
 

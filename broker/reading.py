@@ -327,8 +327,6 @@ class Reading:
             else:
                 self._url(label, text)
         except Unreadable as found:
-            if found.fault.argument == "":
-                raise
             spelled = clean(text, MAX_PATH_CHARS)
             if kind == "path" or text[:5].lower() == "file:":
                 why = found.fault.reason

@@ -202,7 +202,7 @@ class PathWalk:
         if not last and (not rest or rest[0] in ("", ".", "..")):
             last = True
         hops = 0
-        absent = 0  # how many components at the end of `at` do not exist
+        absent = False
         kind = _FOLDER
         while rest:
             part = rest.pop()
@@ -212,19 +212,18 @@ class PathWalk:
                 raise PathError(f"`{shown(at)}` is not a folder")
             if part == "..":
                 at = at[: at.rindex("/")] if at else at
-                absent = max(0, absent - 1)
-                kind = _ABSENT if absent else _FOLDER
+                absent = False  # or it is, and the next look says so
+                kind = _FOLDER
                 continue
             if absent:
                 at = f"{at}/{part}"
-                absent += 1
                 continue
             if at[:5] in _VIEWS:
                 _check_view(at, part)
             step = f"{at}/{part}"
             kind = self._kinds.get(step) or self._look(step)
             if kind == _ABSENT:
-                absent = 1
+                absent = True
             elif kind[0] == ">" and (last or rest):
                 hops += 1
                 if hops > MAX_LINK_HOPS:

@@ -107,6 +107,13 @@ def test_a_current_folder_moves_relative_paths(read: Read) -> None:
             read({"d": bad}, d="cwd")
 
 
+def test_a_current_folder_counts_in_its_own_object(read: Read) -> None:
+    """A folder inside an argument does not move what stands outside it."""
+    inner = Argument("fields", fields={"d": Argument("cwd"), "p": Argument("path-read")})
+    found = read({"r": {"d": "src", "p": "a"}, "p": "a"}, r=inner, p="path-read")
+    assert [p.places for p in found.paths] == [("src/",), ("src/a/",), ("a/",)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "places"),
     [

@@ -152,10 +152,10 @@ def test_a_name_too_long_for_the_disk_is_an_error(root: Path) -> None:
 def test_the_steps_of_one_call_are_bounded(root: Path) -> None:
     """A call full of endless paths ends."""
     walk = PathWalk(str(root), str(root))
-    long = str(root) + "/." * (MAX_PATH_STEPS // 2)
+    long = str(root) + "/." * (MAX_PATH_STEPS // 2 + 1)
     walk.follow(long)
     with pytest.raises(PathError, match="too many parts"):
-        [walk.follow(long) for _ in range(3)]
+        walk.follow(long)
 
 
 def test_a_second_name_is_seen(root: Path) -> None:

@@ -64,7 +64,7 @@ def test_an_absolute_path_from_another_folder(resolver: Resolver) -> None:
 @pytest.mark.parametrize("cwd", ["", "~", "a\0", "\ud800", 5, ["src"]])
 def test_an_unclear_folder_is_a_fault(resolver: Resolver, cwd: object) -> None:
     """Where relative paths start must be known."""
-    call = resolver.resolve("Read", {"file_path": "x"}, cwd=cwd)  # type: ignore[arg-type]  # hostile
+    call = resolver.resolve("Read", {"file_path": "x"}, cwd=cwd)  # type: ignore[arg-type]  # it is hostile on purpose
     assert call.fault is not None
     assert (call.fault.kind, call.fault.argument) == ("path", "cwd")
 
@@ -123,7 +123,7 @@ def test_an_odd_name_is_a_name(resolver: Resolver, tool: str) -> None:
 @pytest.mark.parametrize("server", [5, "", "a\nb", "\ud800", ["x"]])
 def test_a_server_has_a_plain_name(resolver: Resolver, server: object) -> None:
     """The server's name is held to the same."""
-    call = resolver.resolve("mcp__a__b", {}, server=server)  # type: ignore[arg-type]  # hostile
+    call = resolver.resolve("mcp__a__b", {}, server=server)  # type: ignore[arg-type]  # it is hostile on purpose
     assert call.fault is not None
     assert call.fault.kind == "tool"
 

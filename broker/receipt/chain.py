@@ -168,7 +168,8 @@ class Chain:
             raise self._misshapen(line)
         try:
             at = str(body[7:31], "ascii")
-            parse_at(at)
+            if at[:20] != self.at[:20] or not at[20:23].isdigit() or at[23] != "Z":
+                parse_at(at)
             text = str(body[40:start], "utf-8")
             strict_data(text)
         except (ValueError, Break):

@@ -11,7 +11,8 @@ leaves:
 
 - before the write: nothing.
 - within it: a fragment after the last newline. The next writer cuts it, keeps it aside and
-  records a ``recover`` line.
+  records a ``recover`` line. (A crash in the middle of that leaves the kept file, and at
+  worst no line about it; nothing acknowledged is concerned.)
 - after it, before the head: a valid line beyond the head. The next writer adopts it.
 
 The lock is on the head, which lies out of an agent's reach. Removing it makes every later
@@ -57,6 +58,7 @@ class Journal:
         "_disk",
         "_form",
         "_head",
+        "_head_seen",
         "_key",
         "_log",
         "chain",
@@ -81,6 +83,7 @@ class Journal:
         self._form = HeadForm(sid, key)
         self._log = self._head = _NONE
         self._acknowledged = 0
+        self._head_seen = (b"", Slots(Head(0, "", 0), 0, False))
 
     # ── the lock ──
 
@@ -111,6 +114,8 @@ class Journal:
         )
         self.chain = Chain(self.sid, self._key)
         self._walk(slots, at)
+        if at is not None and self.chain.n > self._acknowledged:
+            self.acknowledge()
         self.stale = False
 
     def _walk(self, slots: Slots, at: int | None) -> None:
@@ -122,12 +127,9 @@ class Journal:
         walk = Walk(self._log, size, chain, slots)
         for _ in walk:
             pass
-        if at is None or chain.n == 0:
-            return  # a session that never began has no line to mend
-        if walk.fragment:
+        # A session that never began has no line to mend.
+        if walk.fragment and at is not None and chain.n:
             self._recover(walk.fragment, at)
-        elif chain.n > slots.head.n and not self.waiting:
-            self.acknowledge()
 
     def _recover(self, fragment: bytes, at: int) -> None:
         """Keep a cut-off line aside, cut it from the receipt, and record that in a line."""
@@ -162,13 +164,10 @@ class Journal:
         try:
             self._disk.sync(self._log)
             slots = self._read_head()
-            if slots.head.n < chain.n:
-                slot = self._form.slot(Head(chain.n, chain.last, chain.size))
-                place = (1 - slots.slot) * SLOT_BYTES
-                if self._disk.pwrite(self._head, slot, place) != SLOT_BYTES:
-                    raise self._poison("the head was written in part", "store.short_write")
-                self._disk.sync(self._head)
-            elif slots.head != Head(chain.n, chain.last, chain.size):
+            head = Head(chain.n, chain.last, chain.size)
+            if slots.head.n < head.n:
+                self._write_head(head, 1 - slots.slot)
+            elif slots.head != head:
                 raise chain.broken("truncated", "the head is ahead of the receipt")
         except Break as error:
             raise self._poison(f"the head was changed: {error}", "store.changed") from error
@@ -179,10 +178,25 @@ class Journal:
         self._acknowledged = chain.n
         self.waiting = 0
 
+    def _write_head(self, head: Head, number: int) -> None:
+        slot = self._form.slot(head)
+        start = number * SLOT_BYTES
+        if self._disk.pwrite(self._head, slot, start) != SLOT_BYTES:
+            raise self._poison("the head was written in part", "store.short_write")
+        self._disk.sync(self._head)
+        before = self._head_seen[0]
+        content = before[:start] + slot + before[start + SLOT_BYTES :]
+        self._head_seen = (content, Slots(head, number, False))
+
     def _read_head(self) -> Slots:
-        slots = self._form.read(os.pread(self._head, HEAD_BYTES + 1, 0))
+        """Return what the head says; it is read each time, and checked when it has changed."""
+        content = os.pread(self._head, HEAD_BYTES + 1, 0)
+        if content != self._head_seen[0]:
+            self._head_seen = (content, self._form.read(content))
+        slots = self._head_seen[1]
         if slots.head.n < self._acknowledged:
             raise Break("head_mac", "the head went back to an older state", line=slots.head.n)
+        self._acknowledged = slots.head.n
         return slots
 
     def reserve(self) -> None:

@@ -154,6 +154,10 @@ def read_head(path: Path, sid: str, key: Key) -> Slots:
         raise
     try:
         return HeadForm(sid, key).read(os.pread(fd, HEAD_BYTES + 1, 0))
+    except OSError as error:
+        raise UnverifiableError(
+            f"the head `{path}` cannot be read: {error}", code="unverifiable.unreadable"
+        ) from error
     finally:
         os.close(fd)
 
@@ -185,6 +189,10 @@ def _reading(path: Path, key: Key, head: Path | None, sid: str) -> Iterator[tupl
         ending = os.pread(fd, _SEAL_LINE_BYTES, max(0, size - _SEAL_LINE_BYTES))
         chain = Chain(sid, key, tree=_SEAL_IN_SIGHT in ending)
         yield Walk(fd, size, chain, slots), chain
+    except OSError as error:
+        raise UnverifiableError(
+            f"the receipt `{path}` cannot be read: {error}", code="unverifiable.unreadable"
+        ) from error
     finally:
         os.close(fd)
 

@@ -46,7 +46,8 @@ class Receipt:
     Appends to one session's receipt. Safe among threads, processes and forks.
 
     Made by ``Receipts``. After a ``FatalStoreError`` every further append raises it again:
-    no receipt, no action.
+    no receipt, no action. A signal handler must not call in here, since it may have
+    interrupted an append: let it raise, and seal where that is caught.
     """
 
     def __init__(self, sid: str, path: Path, head: Path, key: Key, system: Disk) -> None:
@@ -106,15 +107,7 @@ class Receipt:
             FatalStoreError: as ``append``.
         """
         with self._mutex:
-            journal = self._journal
-            if not journal.waiting or journal.fault is not None or self._closed:
-                return
-            try:
-                journal.lock(None)
-                journal.check_place()
-                journal.acknowledge()
-            finally:
-                journal.unlock()
+            self._flush()
 
     def close(self) -> None:
         """
@@ -123,11 +116,23 @@ class Receipt:
         Raises:
             FatalStoreError: the lines that waited could not be made durable.
         """
+        with self._mutex:
+            try:
+                self._flush()
+            finally:
+                self._closed = True
+                self._journal.release()
+
+    def _flush(self) -> None:
+        journal = self._journal
+        if not journal.waiting or journal.fault is not None or self._closed:
+            return
         try:
-            self.flush()
+            journal.lock(None)
+            journal.check_place()
+            journal.acknowledge()
         finally:
-            self._closed = True
-            self._journal.release()
+            journal.unlock()
 
     @property
     def sealed(self) -> bool:
@@ -212,7 +217,7 @@ class Receipt:
                     journal.acknowledge()
                 if reason:
                     chain.closing = reason
-                return Entry(chain.n - 1, chain.last, kind, at, data)
+                return Entry(chain.n - 1, chain.last, kind, at - at % 1_000_000, data)
             except (InputError, StoreError):
                 raise
             except BaseException:

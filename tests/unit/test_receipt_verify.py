@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -190,3 +191,14 @@ def test_the_size_is_read_once(scene: Scene) -> None:
     with scene.receipts.resume("s2", at=AT) as receipt:
         receipt.append("note", {}, at=AT)
     assert len(list(entries)) == 10
+
+
+def test_a_failing_disk_gives_no_verdict(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receipt that cannot be read to its end is neither verified nor called tampered."""
+
+    def fail(fd: int, count: int, place: int) -> bytes:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(os, "pread", fail)
+    assert scene.outcome("s1") == "unverifiable.unreadable"
+    assert scene.outcome("s1", head=False) == "unverifiable.unreadable"

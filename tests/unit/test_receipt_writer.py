@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import threading
 import weakref
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def scene(tmp_path: Path, faults: Faults) -> Scene:
 def test_append_returns_the_entry(scene: Scene) -> None:
     """What append returns is what a reader finds."""
     receipt = fill(scene.receipts, "s1", 0)
-    entry = receipt.append("note", {"text": "é"}, at=AT + 1_000_000)
+    entry = receipt.append("note", {"text": "é"}, at=AT + 1_999_999)
     assert entry == list(read_entries(scene.path("s1"), KEY, scene.head("s1")))[entry.n]
     assert (entry.n, entry.kind, entry.data) == (1, "note", {"text": "é"})
 
@@ -158,6 +159,47 @@ def test_a_closed_receipt_takes_nothing(scene: Scene) -> None:
     assert outcome(lambda: receipt.seal("complete", at=AT)) == "store.closed"
     with scene.receipts.resume("s1", at=AT) as receipt:
         assert receipt.append("note", {}, at=AT).n == 1
+
+
+def test_closing_while_others_append(scene: Scene) -> None:
+    """A close beside appending threads waits for the line at hand; what was acknowledged stays."""
+    receipt = fill(scene.receipts, "s1", 0)
+    numbers: list[int] = []
+    answers: list[str] = []
+    begun = threading.Barrier(4)
+
+    def work() -> None:
+        begun.wait()
+        try:
+            while True:
+                numbers.append(receipt.append("note", {}, at=AT).n)
+        except StoreError as error:
+            answers.append(error.code)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    while len(numbers) < 5:
+        pass
+    receipt.close()
+    for thread in threads:
+        thread.join()
+    assert answers == ["store.closed"] * 3
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    assert scene.verify("s1").lines == 1 + len(numbers)
+
+
+def test_writers_in_turn_do_not_sync_for_each_other(scene: Scene, faults: Faults) -> None:
+    """Two writers whose records release nothing leave the syncing to their groups."""
+    one = fill(scene.receipts, "s1", 0)
+    two = scene.receipts.resume("s1", at=AT)
+    faults.calls.clear()
+    for writer in (one, two) * 5:
+        writer.append("note", {}, at=AT, durable=False)
+    assert faults.calls == ["write"] * 10
+    two.flush()
+    assert scene.verify("s1").beyond == 0
 
 
 def test_a_sealed_receipt_takes_nothing(scene: Scene) -> None:

@@ -10,7 +10,7 @@ VENV    := .venv
 PY      := $(VENV)/bin/python
 READY   := $(VENV)/.ready
 PYTEST  := $(PY) -m pytest
-PIP     := -m pip --quiet --disable-pip-version-check --no-input
+PIP     := -m pip -qq --disable-pip-version-check --no-input
 MATRIX  := 3.11 3.12 3.13
 
 export PIP_ROOT_USER_ACTION = ignore

@@ -53,7 +53,7 @@ def main() -> int:
 
         venv.create(place / "venv", with_pip=True)
         python = str(place / "venv/bin/python")
-        run(python, "-m", "pip", "install", "--quiet", str(wheel), *requirements())
+        run(python, "-m", "pip", "install", "-qq", str(wheel), *requirements())
 
         away = place / "bench"
         shutil.copytree(ROOT / "tests", away / "tests", ignore=shutil.ignore_patterns("__py*"))

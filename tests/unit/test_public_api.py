@@ -124,7 +124,6 @@ def test_a_submodule_does_not_take_a_public_name() -> None:
     del broker.extra
 
 
-@pytest.mark.skipif(not find_spec("broker.authorize"), reason="broker.authorize is not there yet")
 @pytest.mark.parametrize(
     "first",
     [

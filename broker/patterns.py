@@ -312,8 +312,21 @@ def _class(text: str, opened: int, end: int) -> tuple[Chars, int]:
         at = following
     if at >= end:
         raise PatternError("a class is not closed", opened, "a plain bracket is written `\\[`")
-    spelled = text[opened : at + 1]
+    # A `\\"` in a class is a plain quote, which would not survive being quoted itself.
+    spelled = _without_escaped_quotes(text[opened : at + 1])
     return Chars(_merged(ranges), negated, spelled=spelled), at + 1
+
+
+def _without_escaped_quotes(spelled: str) -> str:
+    if '\\"' not in spelled:
+        return spelled
+    kept = ""
+    at = 0
+    while at < len(spelled):
+        pair = spelled[at : at + 2] if spelled[at] == "\\" else spelled[at]
+        kept += '"' if pair == '\\"' else pair
+        at += len(pair)
+    return kept
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

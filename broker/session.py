@@ -16,21 +16,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from base64 import b32encode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.alive import Alive
-from broker.budget import MemoryBudget
 from broker.calls import Decision, Refusal
-from broker.catalogs import Catalogs, load_catalogs
-from broker.custody import Custody
 from broker.errors import AttenuationError, BrokerError, StoreError
 from broker.events import (
-    Bus,
     CallDecided,
     IntentOpened,
     ResultRecorded,
@@ -38,84 +30,44 @@ from broker.events import (
     SessionSealed,
     TicketDelegated,
 )
-from broker.guard import NONCE_BYTES, TicketGuard
+from broker.ground import Ground, Outside, again, begin
+from broker.guard import TicketGuard
 from broker.home import Home
-from broker.intent import Intents, TypedLine
-from broker.past import Past
-from broker.policy import policy_loader
+from broker.intent import TypedLine
 from broker.receipt.entry import Entry
-from broker.receipt.keys import load_key, load_or_create_key
-from broker.receipt.store import Receipts
-from broker.receipt.verify import read_entries
-from broker.receipt.writer import Receipt
 from broker.records import (
     MAX_NAME_CHARS,
     Data,
     decision_data,
     delegation_data,
-    intent_data,
-    opening_data,
     refused_delegation_data,
-    ticket_data,
     told,
 )
-from broker.resolve import Resolver, canonical_digest
+from broker.resolve import canonical_digest
 from broker.scope import parse_scope, render
-from broker.ticket import Ticket, mint, session_key
+from broker.ticket import Ticket
 
-KEY_NAME: Final = "receipt.key"
-SID_BYTES: Final = 16
 MAIN: Final = "main"  # the actor that a person started
 SEALED: Final = "the session is over"
-
-Clock = Callable[[], int]
-Randomness = Callable[[int], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What a session stands in: its folders, its catalogs, and what it is given from outside."""
-
-    workspace: Path
-    resolver: Resolver
-    catalogs: Catalogs
-    alive: Alive
-    key: bytes
-    clock: Clock
-    bus: Bus
-
-
-def key_path(home: Home) -> Path:
-    """Return where the installation's secret lies; it signs receipts and tickets."""
-    return home.keys / KEY_NAME
-
-
-def new_sid(randomness: Randomness = os.urandom) -> str:
-    """
-    Return a name for a session: 16 random bytes in lower-case base32, 26 characters.
-
-    >>> new_sid(lambda n: bytes(n))
-    'aaaaaaaaaaaaaaaaaaaaaaaaaa'
-    """
-    return b32encode(randomness(SID_BYTES)).decode().rstrip("=").lower()
 
 
 class Session:
     """
     A running session. Made by ``open`` and ``resume``; safe among threads.
 
-    ``allowed`` and ``refused`` count the decisions of this process.
+    ``allowed`` and ``refused`` count the decisions of this process; ``warnings`` are for whoever
+    typed the scope.
     """
 
-    def __init__(self, custody: Custody, receipt: Receipt, place: Place, at: int) -> None:
-        self.bus = place.bus
-        self.catalogs = place.catalogs
-        self.workspace = place.workspace
+    def __init__(self, ground: Ground) -> None:
+        self.workspace = ground.workspace
+        self.warnings = ground.warnings
+        self.bus = ground.outside.bus
         self.allowed = self.refused = 0
-        self._custody = custody
-        self._receipt = receipt
-        self._place = place
-        self._latest = at
+        self._ground = ground
+        self._receipt = ground.receipt
+        self._custody = ground.custody
+        self._latest = ground.at
         self._over = ""
         self._lock = threading.RLock()
 
@@ -131,9 +83,7 @@ class Session:
         intent: TypedLine | None = None,
         agent: str = "",
         own: Sequence[str] = (),
-        clock: Clock = time.time_ns,
-        randomness: Randomness = os.urandom,
-        bus: Bus | None = None,
+        outside: Outside | None = None,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -145,61 +95,33 @@ class Session:
             intent: the typed line, if one was typed.
             agent: which agent runs, for the receipt.
             own: more paths that no tool may touch, beside the broker's own folders.
-            clock: the time, in nanoseconds since the Unix epoch.
-            randomness: ``os.urandom`` or its like.
-            bus: told of what happens.
+            outside: the clock, the randomness and the bus.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
             StoreError: the receipt cannot begin.
             UnverifiableError: the key's file is unsafe.
         """
-        at = clock()
-        bus = bus or Bus()
-        catalogs = load_catalogs(workspace, home.config)
-        policies = policy_loader((home.config / "policies",), groups=catalogs.groups())
-        scope = parse_scope(texts, at=at, groups=catalogs.groups(), policies=policies)
-        opened = Intents().open(intent, at) if intent is not None else None
-        resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
-        key = load_or_create_key(key_path(home), randomness=randomness)
-        sid = new_sid(randomness)
-        ticket_key = session_key(key.secret, sid)
-        ticket = mint(
-            scope.caveats,
-            key=ticket_key,
-            sid=sid,
-            minted_at=at,
-            intent=opened.digest if opened else "",
-            nonce=randomness(NONCE_BYTES).hex(),
+        given = outside or Outside()
+        ground = begin(
+            texts,
+            workspace=workspace,
+            home=home,
+            intent=intent,
+            agent=agent,
+            own=own,
+            outside=given,
         )
-        receipts = Receipts(home, key)
-        alive = Alive.begin(receipts.path(sid).parent)
-        try:
-            receipt = receipts.create(sid, opening=opening_data(agent, workspace), at=at)
-            if opened:
-                receipt.append("intent", intent_data(opened), at=at)
-            receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)
-        except BrokerError:
-            alive.release()
-            raise
-        root = TicketGuard(ticket, MemoryBudget(), resolver, randomness=randomness)
-        place = Place(workspace, resolver, catalogs, alive, ticket_key, clock, bus)
-        session = cls(Custody(root, ticket_key), receipt, place, at)
-        bus.publish(SessionOpened(at, sid, ticket.id, os.fspath(workspace)))
-        if opened:
-            bus.publish(IntentOpened(at, sid, opened.line))
+        session = cls(ground)
+        ticket, at = session.ticket, ground.at
+        given.bus.publish(SessionOpened(at, session.sid, ticket.id, os.fspath(workspace)))
+        if ground.intent is not None:
+            given.bus.publish(IntentOpened(at, session.sid, ground.intent.line))
         return session
 
     @classmethod
     def resume(
-        cls,
-        sid: str,
-        *,
-        home: Home,
-        own: Sequence[str] = (),
-        clock: Clock = time.time_ns,
-        randomness: Randomness = os.urandom,
-        bus: Bus | None = None,
+        cls, sid: str, *, home: Home, own: Sequence[str] = (), outside: Outside | None = None
     ) -> Session:
         """
         Go on with a session that has no seal: its tickets and counts come from its receipt.
@@ -209,26 +131,7 @@ class Session:
             UnverifiableError: the key or a file is missing or unsafe.
             StoreError: sealed, running in another process, or the disk refuses.
         """
-        key = load_key(key_path(home))
-        ticket_key = session_key(key.secret, sid)
-        receipts = Receipts(home, key)
-        alive = Alive.hold(receipts.path(sid).parent)
-        try:
-            receipt = receipts.resume(sid, at=clock())
-            past = Past(ticket_key)
-            for entry in read_entries(receipts.path(sid), key, receipts.head_path(sid), sid=sid):
-                past.take(entry.kind, entry.data, entry.at)
-            workspace = Path(past.workspace)
-            catalogs = load_catalogs(workspace, home.config)
-            resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
-            ticket = past.root()
-        except BrokerError:
-            alive.release()
-            raise
-        budget = MemoryBudget(past.counts())
-        root = TicketGuard(ticket, budget, resolver, randomness=randomness)
-        place = Place(workspace, resolver, catalogs, alive, ticket_key, clock, bus or Bus())
-        return cls(Custody(root, ticket_key, past.tickets, past.holders), receipt, place, past.at)
+        return cls(again(sid, home=home, own=own, outside=outside or Outside()))
 
     # ── what it is ──
 
@@ -251,6 +154,16 @@ class Session:
     def receipt_path(self) -> Path:
         """Where the receipt lies."""
         return self._receipt.path
+
+    def find(self, name: str | None = None) -> Ticket:
+        """
+        Return a ticket of this session by its id or wire form; by default the root.
+
+        Raises:
+            InputError, VerificationError: no ticket of this session.
+        """
+        with self._lock:
+            return self._custody.find(name, MAIN).ticket
 
     def spent(self, ticket: Ticket | None = None) -> tuple[int, ...] | None:
         """Return the counted calls of a ticket's line; None when they cannot be told."""
@@ -286,7 +199,7 @@ class Session:
             The decision. A call that cannot be recorded, or comes when the session is over, is
             refused by the caveat ``session``.
         """
-        call = self._place.resolver.resolve(tool, arguments, server=server, cwd=cwd)
+        call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
         told_of: list[CallDecided] = []
 
         def witness(decision: Decision, holder: str) -> Decision:
@@ -347,7 +260,7 @@ class Session:
             guard = self._found(parent or self._custody.held(holder), asked_by, at)
             if holder:
                 self._custody.check_holder(holder, guard)
-            scope = parse_scope(texts, at=at, groups=self.catalogs.groups())
+            scope = parse_scope(texts, at=at, groups=self._ground.catalogs.groups())
             try:
                 child = guard.narrowed(*scope.caveats)
             except AttenuationError as error:
@@ -400,17 +313,17 @@ class Session:
             try:
                 self._receipt.seal(reason, at=at)
             except BrokerError:
-                self._place.alive.drop()
+                self._ground.alive.drop()
                 raise
             self._receipt.close()
-            self._place.alive.release()
+            self._ground.alive.release()
         self.bus.publish(SessionSealed(at, self.sid, reason))
 
     # ── inside the lock ──
 
     def _now(self) -> int:
         # A clock that is set back would revive what `until` has ended.
-        self._latest = max(self._latest, self._place.clock())
+        self._latest = max(self._latest, self._ground.outside.clock())
         return self._latest
 
     def _still_open(self) -> None:

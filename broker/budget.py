@@ -148,13 +148,15 @@ class FileBudget:
                 if counts is None:
                     return _refused(decision)
                 if decision.refusal is None:
-                    _write(fd, f"{cost} {' '.join(line)}\n".encode())
+                    debit = f"{cost} {' '.join(line)}\n".encode()
+                    _write(fd, debit)
+                    self._add(_debits(debit) or {}, len(debit))
             except OSError:
                 return _UNTOLD
             else:
                 return decision
             finally:
-                os.close(fd)  # and with it the lock
+                _release(fd)
 
     def spent(self, line: tuple[str, ...]) -> Counts:
         """Return the counts of a line, or None when they cannot be told."""
@@ -169,7 +171,7 @@ class FileBudget:
             except OSError:
                 return None
             finally:
-                os.close(fd)
+                _release(fd)
 
     def _mutex(self) -> threading.Lock:
         # A lock that another thread held when this process was forked is never released here.
@@ -204,10 +206,13 @@ class FileBudget:
         added = _debits(text[len(_HEADER) :]) if self._read_bytes == 0 else _debits(text)
         if added is None or (self._read_bytes == 0 and not text.startswith(_HEADER)):
             return None
+        self._add(added, found.st_size - self._read_bytes)
+        return tuple(self._seen.get(i, 0) for i in line)
+
+    def _add(self, added: Mapping[str, int], size: int) -> None:
         for link, count in added.items():
             self._seen[link] = self._seen.get(link, 0) + count
-        self._read_bytes = found.st_size
-        return tuple(self._seen.get(i, 0) for i in line)
+        self._read_bytes += size
 
 
 def rebuilt(debits: Iterable[tuple[tuple[str, ...], int]]) -> dict[str, int]:
@@ -250,6 +255,12 @@ def _read(fd: int, start: int, stop: int) -> bytes:
         parts.append(part)
         start += len(part)
     return b"".join(parts)
+
+
+def _release(fd: int) -> None:
+    # Unlocked first: a process forked meanwhile has this open file too, and would keep the lock.
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
 
 
 def _write(fd: int, text: bytes) -> None:

@@ -78,16 +78,17 @@ def _text(path: Path) -> str | None:
         return None
     except OSError as error:
         raise ConfigError(f"`{path}` cannot be read: {_said(error)}") from error
-    with os.fdopen(fd, "rb") as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(f"`{path}` is not a plain file")
         if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
             raise ConfigError(f"`{path}` can be written by others: chmod 600 it, and read it again")
-        try:
-            content = file.read(MAX_CONFIG_BYTES + 1)
-        except OSError as error:
-            raise ConfigError(f"`{path}` cannot be read: {_said(error)}") from error
+        content = os.read(fd, MAX_CONFIG_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"`{path}` cannot be read: {_said(error)}") from error
+    finally:
+        os.close(fd)
     if len(content) > MAX_CONFIG_BYTES:
         raise ConfigError(f"`{path}` has more than {MAX_CONFIG_BYTES} bytes")
     try:

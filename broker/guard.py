@@ -41,7 +41,7 @@ class TicketGuard:
     (True, 'calls')
     """
 
-    __slots__ = ("_randomness", "budget", "resolver", "sandboxed", "ticket")
+    __slots__ = ("_line", "_randomness", "budget", "resolver", "sandboxed", "ticket")
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class TicketGuard:
         self.budget: Budget = MemoryBudget() if budget is None else budget
         self.resolver = resolver
         self.sandboxed = sandboxed
+        self._line = ticket.line
         self._randomness = randomness
 
     def check(self, call: Call, at: int | None, *, witness: Witness | None = None) -> Decision:
@@ -71,14 +72,16 @@ class TicketGuard:
         ticket = self.ticket
 
         def judge(counts: Counts) -> Decision:
-            decision = authorize(ticket, call, at, counts, sandboxed=self.sandboxed)
+            # One count for one link is the case that ``authorize`` answers quickest.
+            spent = counts[0] if counts is not None and len(counts) == 1 else counts
+            decision = authorize(ticket, call, at, spent, sandboxed=self.sandboxed)
             return decision if witness is None else witness(decision)
 
-        if not ticket.rules.limited:
+        if ticket.least is None:
             # No link sets a number, so nobody will ever ask for this count.
             return judge(None)
 
-        return self.budget.settle(ticket.line, call.cost(), judge)
+        return self.budget.settle(self._line, call.cost(), judge)
 
     def decide(
         self,
@@ -131,4 +134,4 @@ class TicketGuard:
 
     def spent(self) -> Counts:
         """Return the calls made so far, one count per link; None when they cannot be told."""
-        return self.budget.spent(self.ticket.line)
+        return self.budget.spent(self._line)

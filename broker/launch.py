@@ -208,6 +208,8 @@ def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
     """Seal what earlier brokers could not."""
     key = load_or_create_key(key_path(home), randomness=outside.randomness)
     for old in seal_abandoned(home, key, outside.clock):
+        with suppress(OSError):
+            (home.runtime / old.sid).unlink(missing_ok=True)
         if old.fault:
             streams.say(f"warning: abandoned session {old.sid}: {old.fault}")
 

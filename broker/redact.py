@@ -21,7 +21,7 @@ _NAME: Final = (
     r"|[a-z0-9_.-]{0,40}?(?:secret|passw(?:or)?d|passphrase|credential|cookie|authorization)"
     r"[a-z0-9_-]{0,20}"
     r"|[a-z0-9_.-]{0,40}?(?:token|pwd)(?!s?_?count|izer|s\b)"
-    r"|database_url|dsn)"
+    r"|bearer|database_url|dsn)"
 )
 _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (

@@ -7,9 +7,10 @@ ticket, and when a run has slipped away. Not decided here: what the hook answers
 
 ``--settings FILE`` adds the hook beside the user's own settings, in a file of the session's
 folder; ``--setting-sources user`` keeps the workspace's settings out, because a workspace could
-switch every hook off. The hook is set to ``onFailure: block`` and its command ends in exit code
-2 when anything fails, so that older versions, which do not know that setting, refuse too. While
-the agent runs, the user's settings are watched: an agent with a shell could write there.
+switch every hook off, or rewrite a call behind the broker's back. The hook is set to
+``onFailure: block`` and its command ends in exit code 2 when anything fails, so that older
+versions, which do not know that setting, refuse too. While the agent runs, the user's settings
+are watched: an agent with a shell could write there.
 
 Rules a maintainer keeps: nothing of the user's is edited; what the person typed is kept, or
 refused with a reason, never dropped; ``hook_command`` quotes what it is given.
@@ -37,6 +38,7 @@ from broker.agents.claude_settings import (
     switched_off,
     switches,
     user_settings,
+    workspace_rules,
 )
 from broker.errors import LaunchError
 from broker.service.server import Hook
@@ -49,6 +51,7 @@ SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then h
 
 _SOURCES: Final = "--setting-sources"
 _SETTINGS: Final = "--settings"
+_MEMORY: Final = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"
 
 # What leaves this process, or runs without hooks.
 _FLAGS: Final = {
@@ -147,6 +150,7 @@ class ClaudeLaunch:
         settings = launch.folder / SETTINGS_NAME
         try:
             command = hook_command(compiled_client(client), launch.socket)
+            typed = with_rules(typed, workspace_rules(launch.cwd))
             text = json.dumps(with_hooks(typed, command), indent=1)
             _write(settings, text.encode())
         except OSError as error:
@@ -161,9 +165,13 @@ class ClaudeLaunch:
         self._begun_s = time.monotonic()
         kept = _without(launch.command, _SETTINGS)
         added = [_SETTINGS, os.fspath(settings)]
+        variables = {}
         if _value(arguments, _SOURCES) is None:
-            added += [_SOURCES, "user"]
-        return Prepared((kept[0], *added, *kept[1:]))
+            # Without the workspace's settings its CLAUDE.md is left out too. It is only text,
+            # and comes back by way of an added folder.
+            added = ["--add-dir", os.fspath(launch.cwd), *added, _SOURCES, "user"]
+            variables = {_MEMORY: "1"}
+        return Prepared((kept[0], *added, *kept[1:]), variables)
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
@@ -253,6 +261,29 @@ def with_hooks(typed: Mapping[str, object], command: str) -> dict[str, object]:
             raise LaunchError(f"`{_SETTINGS}`: its hooks of `{event}` are not a list")
         merged[event] = [*entries, *present]
     return {**typed, "hooks": merged}
+
+
+def with_rules(
+    typed: Mapping[str, object], rules: Mapping[str, Sequence[str]]
+) -> dict[str, object]:
+    """
+    Return settings with more rules that refuse or ask.
+
+    Raises:
+        LaunchError: the typed settings have permissions of a shape that cannot be added to.
+    """
+    if not rules:
+        return dict(typed)
+    permissions = typed.get("permissions", {})
+    if not isinstance(permissions, dict):
+        raise LaunchError(f"`{_SETTINGS}`: its `permissions` are not an object")
+    merged: dict[str, object] = dict(permissions)
+    for kind, added in rules.items():
+        present = merged.get(kind, [])
+        if not isinstance(present, list):
+            raise LaunchError(f"`{_SETTINGS}`: its permissions to `{kind}` are not a list")
+        merged[kind] = [*present, *added]
+    return {**typed, "permissions": merged}
 
 
 def _typed_settings(arguments: Sequence[str]) -> dict[str, object]:

@@ -4,9 +4,10 @@ What in Claude Code's settings would switch hooks off, and where it would stand.
 Decided here: which settings and files matter, and whether one of them says *no hooks*. Not
 decided here: what follows (``broker.agents.claude_launch`` refuses to start, or stops the run).
 
-The user's own settings are loaded in a run, so that the user's permission rules apply; those of
-the workspace are not, since a workspace is not trusted. What an administrator installed always
-applies.
+The user's own settings are loaded in a run, so that the user's permission rules apply. Those of
+the workspace are not, since a workspace is not trusted: its hooks could rewrite a call after it
+was judged. Only its rules that refuse or ask are passed on. What an administrator installed
+always applies.
 
 Rules a maintainer keeps: a settings file that may say *no hooks* is taken to say so; the rules
 follow what Claude Code 2.1.332 does, and its test runs the real one.
@@ -26,6 +27,7 @@ MAX_SETTINGS_BYTES: Final = 4 * 2**20
 SWITCHES: Final = ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE")
 
 _OFF_IN_TEXT: Final = re.compile(r'"disableAllHooks"\s*:\s*(?!\s|false\b|"false"|null\b)')
+_ANCHORED: Final = re.compile(r"\A(\w+)\(/(?!/)")
 _MANAGED: Final = (
     "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"
 )
@@ -92,6 +94,31 @@ def switches(settings: object, managed: bool = False) -> Iterator[str]:
         for name in SWITCHES:
             if truthy(str(variables.get(name, ""))):
                 yield f"it sets `{name}` in `env`"
+
+
+def workspace_rules(folder: Path) -> dict[str, list[str]]:
+    """
+    Return the rules of a workspace's own settings that can only tighten: `deny` and `ask`.
+
+    The rest of those settings is not loaded; these are passed on, so that a run under a ticket is
+    never looser than one without. A path that starts at the settings' own folder (``/x``) is
+    spelled from the root (``//folder/x``).
+    """
+    rules: dict[str, list[str]] = {}
+    for name in ("settings.json", "settings.local.json"):
+        try:
+            with open(folder / ".claude" / name, "rb") as file:
+                settings = json.loads(file.read(MAX_SETTINGS_BYTES))
+        except (OSError, ValueError, RecursionError):
+            continue  # Claude Code ignores it too
+        permissions = settings.get("permissions") if isinstance(settings, dict) else None
+        for kind in ("deny", "ask"):
+            found = permissions.get(kind) if isinstance(permissions, dict) else None
+            for rule in found if isinstance(found, list) else ():
+                if isinstance(rule, str):
+                    anchored = _ANCHORED.sub(lambda m: f"{m[1]}(/{folder}/", rule)
+                    rules.setdefault(kind, []).append(anchored)
+    return rules
 
 
 def off_in_environment(environ: Mapping[str, str]) -> str | None:

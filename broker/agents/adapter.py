@@ -1,0 +1,117 @@
+"""
+What a launch needs to know of an agent.
+
+Decided here: the shape that each agent's module fills, and which command starts which agent.
+Not decided here: anything about a single agent.
+
+Rules a maintainer keeps: an adapter refuses to start (``LaunchError``) what it cannot hold to
+the ticket; it never edits a file of the user's; it adds to the command, and what the person
+typed stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from broker.service.server import Hook
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What is to be started, and the session that it will be held to."""
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str]
+    cwd: Path
+    folder: Path
+    socket: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The command as it is really started, with what is added to its environment."""
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+class Adapter(Protocol):
+    """One kind of agent, for one run."""
+
+    name: str
+
+    def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """
+        Look before anything is made.
+
+        Raises:
+            LaunchError: this agent, started like this, cannot be held to a ticket.
+        """
+        ...
+
+    def prompt(self, command: Sequence[str]) -> str | None:
+        """Return the line that the person typed for the agent on its command line, if any."""
+        ...
+
+    def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the files that would free the agent, and that no tool may touch."""
+        ...
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """Write what the run needs into the session's folder, and return the command."""
+        ...
+
+    def hooks(self) -> Mapping[str, Hook]:
+        """Return the hooks that the session's socket answers."""
+        ...
+
+    def escaped(self) -> str | None:
+        """Return why the agent is not held any more, or None; asked all through the run."""
+        ...
+
+
+class Plain:
+    """
+    Any other command. It is held to what it asks (``broker check``, ``broker.attach``).
+    """
+
+    name = "command"
+
+    def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Nothing is known that could be wrong."""
+
+    def prompt(self, command: Sequence[str]) -> str | None:
+        """Return None: a command's arguments are not known to be a typed line."""
+        return None
+
+    def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """Return the command as it is."""
+        return Prepared(launch.command)
+
+    def hooks(self) -> Mapping[str, Hook]:
+        """Return nothing."""
+        return {}
+
+    def escaped(self) -> str | None:
+        """Return None: there is no hook to lose."""
+        return None
+
+
+def adapter_for(command: Sequence[str]) -> Adapter:
+    """
+    Return the adapter of the agent that a command starts.
+
+    >>> adapter_for(["/usr/bin/claude", "-p", "hello"]).name, adapter_for(["make"]).name
+    ('claude-code', 'command')
+    """
+    from broker.agents.claude_launch import ClaudeLaunch  # noqa: PLC0415 - one agent of several
+
+    name = Path(command[0]).name if command else ""
+    return ClaudeLaunch() if name in ClaudeLaunch.programs else Plain()

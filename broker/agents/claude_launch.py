@@ -1,0 +1,352 @@
+"""
+Starts Claude Code with the broker's hook in front of every tool call.
+
+Decided here: which options are added to ``claude …``, which invocations cannot be held to a
+ticket, and when a run has slipped away. Not decided here: what the hook answers
+(``broker.agents.claude_code``).
+
+``--settings FILE`` adds the hook beside the user's own settings, in a file of the session's
+folder; ``--setting-sources user`` keeps the workspace's settings out, because a workspace could
+switch every hook off, or rewrite a call behind the broker's back. The hook is set to
+``onFailure: block`` and its command ends in exit code 2 when anything fails, so that older
+versions, which do not know that setting, refuse too. While the agent runs, the user's settings
+are watched: an agent with a shell could write there.
+
+Rules a maintainer keeps: nothing of the user's is edited; what the person typed is kept, or
+refused with a reason, never dropped; ``hook_command`` quotes what it is given.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import py_compile
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from broker.agents.adapter import Launch, Prepared
+from broker.agents.claude_code import NAME, ClaudeCode
+from broker.agents.claude_settings import (
+    managed_settings,
+    off_in_environment,
+    stamp,
+    switched_off,
+    switches,
+    user_settings,
+    workspace_rules,
+)
+from broker.errors import LaunchError
+from broker.service.server import Hook
+
+SETTINGS_NAME: Final = "claude-settings.json"
+CLIENT_NAME: Final = "hook.pyc"
+DEADLINE_MS: Final = 15_000  # the hook's own, well within the time that Claude Code gives it
+TIMEOUT_S: Final = 30
+SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
+
+_SOURCES: Final = "--setting-sources"
+_SETTINGS: Final = "--settings"
+_MEMORY: Final = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"
+
+# What leaves this process, or runs without hooks.
+_FLAGS: Final = {
+    "--bare": "it skips hooks",
+    "--safe-mode": "it skips hooks",
+    "--bg": "it runs in another process",
+    "--background": "it runs in another process",
+    "--cloud": "it runs on another machine",
+    "--environment": "it runs on another machine",
+    "--teleport": "it goes on with a session of another machine",
+    "--desktop": "it runs in another program",
+    "--tmux": "it runs in another process",
+}
+_COMMANDS: Final = frozenset(
+    ("agents", "attach", "gateway", "remote-control", "respawn", "ultrareview")
+)
+_NO_SESSION: Final = frozenset(("-v", "--version", "-h", "--help"))
+
+
+class ClaudeLaunch:
+    """One run of Claude Code."""
+
+    name = NAME
+    programs = frozenset(("claude", "claude.exe"))
+
+    def __init__(self, managed: Path | None = None) -> None:
+        self._hook = ClaudeCode()
+        self._managed = managed
+        self._user: tuple[Path, ...] = ()
+        self._stamp: object = None
+        self._headless = False
+        self._begun_s = 0.0
+
+    def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """
+        Refuse what could not be held to the ticket.
+
+        Raises:
+            LaunchError: an option, a variable or a settings file keeps hooks from running.
+        """
+        arguments = _options(command)
+        for argument in arguments:
+            why = _FLAGS.get(argument.partition("=")[0])
+            if why is not None:
+                raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")
+        if len(command) > 1 and command[1] in _COMMANDS:
+            raise LaunchError(f"`claude {command[1]}` starts agents that no ticket would hold")
+        sources = _value(arguments, _SOURCES)
+        if sources is not None and not set(sources.split(",")) <= {"", "user"}:
+            raise LaunchError(
+                f"`{_SOURCES} {sources}`: leave out project and local settings, because a "
+                "workspace could switch the broker's hook off there"
+            )
+        variable = off_in_environment(environ)
+        if variable is not None:
+            raise LaunchError(f"`{variable}` is set and keeps hooks from running: unset it")
+        files = [(path, False) for path in user_settings(environ)]
+        files += [(path, True) for path in managed_settings(self._managed)]
+        for path, managed in files:
+            why = switched_off(path, managed=managed)
+            if why is not None:
+                raise LaunchError(f"`{path}` keeps the broker's hook from running: {why}")
+        _typed_settings(arguments)
+
+    def prompt(self, command: Sequence[str]) -> str | None:
+        """
+        Return the prompt behind ``-p``.
+
+        >>> ClaudeLaunch().prompt(["claude", "-p", "fix the test"])
+        'fix the test'
+        """
+        arguments = _options(command)
+        for flag, text in zip(arguments, [*arguments[1:], "-"], strict=True):
+            if flag in ("-p", "--print") and not text.startswith("-") and text.strip():
+                return text
+        return None
+
+    def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the user's settings files, by every name they have."""
+        names: dict[str, None] = {}
+        for path in user_settings(environ):
+            names[os.path.abspath(path)] = None
+            names[os.path.realpath(path)] = None
+        return tuple(names)
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """
+        Write the settings and the hook's client into the session's folder.
+
+        Raises:
+            LaunchError: they cannot be written, or the typed settings cannot be read.
+        """
+        arguments = _options(launch.command)
+        typed = _typed_settings(arguments)
+        client = launch.folder / CLIENT_NAME
+        settings = launch.folder / SETTINGS_NAME
+        try:
+            command = hook_command(compiled_client(client), launch.socket)
+            typed = with_rules(typed, workspace_rules(launch.cwd))
+            text = json.dumps(with_hooks(typed, command), indent=1)
+            _write(settings, text.encode())
+        except OSError as error:
+            raise LaunchError(f"`{settings}` cannot be written: {error.strerror}") from error
+        self._user = user_settings(launch.environ)
+        self._stamp = stamp(self._user)
+        self._headless = (
+            any(a in ("-p", "--print") for a in arguments)
+            and not any(a.startswith("--input-format") for a in arguments)
+            and not _NO_SESSION & set(arguments)
+        )
+        self._begun_s = time.monotonic()
+        kept = _without(launch.command, _SETTINGS)
+        added = [_SETTINGS, os.fspath(settings)]
+        variables = {}
+        if _value(arguments, _SOURCES) is None:
+            # Without the workspace's settings its CLAUDE.md is left out too. It is only text,
+            # and comes back by way of an added folder.
+            added = ["--add-dir", os.fspath(launch.cwd), *added, _SOURCES, "user"]
+            variables = {_MEMORY: "1"}
+        return Prepared((kept[0], *added, *kept[1:]), variables)
+
+    def hooks(self) -> Mapping[str, Hook]:
+        """Return the hook that the session's socket answers."""
+        return {NAME: self._hook}
+
+    def escaped(self) -> str | None:
+        """Return why the hook does not hold any more, or None."""
+        now = stamp(self._user)
+        if now != self._stamp:
+            self._stamp = now
+            for path in self._user:
+                why = switched_off(path)
+                if why is not None:
+                    return f"`{path}` was changed during the run: {why}"
+        silent_s = time.monotonic() - self._begun_s
+        if self._headless and silent_s > SILENCE_S and not self._hook.started.is_set():
+            return f"the agent did not start the broker's hook within {SILENCE_S:.0f} s"
+        return None
+
+
+def hook_command(client: Sequence[str], socket: Path) -> str:
+    """
+    Return the shell command that Claude Code starts for each call.
+
+    >>> hook_command(["/usr/bin/python3", "-I", "/x y/hook.pyc"], Path("/run/s"))[:45]
+    "/usr/bin/python3 -I '/x y/hook.pyc' /run/s cl"
+    """
+    words = [*client, os.fspath(socket), NAME, str(DEADLINE_MS)]
+    failed = "echo 'refused: the hook of the broker failed' >&2; exit 2"
+    return f"{shlex.join(words)} || {{ {failed}; }}"
+
+
+def compiled_client(path: Path) -> tuple[str, ...]:
+    """
+    Put the hook's client into the session's folder, compiled, and return how it is started.
+
+    Compiled ahead, and started without the site's modules by the interpreter itself rather than
+    through an environment's link, it costs less than starting a bare interpreter and leaving it.
+
+    Raises:
+        OSError: it cannot be written.
+        LaunchError: its source is not where this package lies.
+    """
+    found = importlib.util.find_spec("broker.hookclient")
+    if found is None or found.origin is None:
+        raise LaunchError("the hook's client is missing from this installation")
+    try:
+        py_compile.compile(
+            found.origin,
+            cfile=os.fspath(path),
+            doraise=True,
+            optimize=2,
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
+    except py_compile.PyCompileError as error:
+        raise LaunchError(f"the hook's client cannot be compiled: {error}") from error
+    os.chmod(path, 0o600)
+    return (interpreter(), "-I", "-S", os.fspath(path))
+
+
+def interpreter() -> str:
+    """Return the absolute path of the interpreter that runs us, without a detour by a venv."""
+    base = getattr(sys, "_base_executable", "") or sys.executable
+    return os.path.realpath(base) if os.access(os.path.realpath(base), os.X_OK) else sys.executable
+
+
+def with_hooks(typed: Mapping[str, object], command: str) -> dict[str, object]:
+    """
+    Return the settings that the person gave, with the broker's hooks first.
+
+    Raises:
+        LaunchError: the typed settings have hooks of a shape that cannot be added to.
+    """
+    hook = {"type": "command", "command": command, "timeout": TIMEOUT_S, "onFailure": "block"}
+    ours: dict[str, list[object]] = {
+        "PreToolUse": [{"matcher": "*", "hooks": [hook]}],
+        "PreSkillShellCommand": [{"matcher": "*", "hooks": [hook]}],
+        "SessionStart": [{"hooks": [{k: v for k, v in hook.items() if k != "onFailure"}]}],
+    }
+    theirs = typed.get("hooks", {})
+    if not isinstance(theirs, dict):
+        raise LaunchError(f"`{_SETTINGS}`: its `hooks` are not an object")
+    merged: dict[str, object] = dict(theirs)
+    for event, entries in ours.items():
+        present = merged.get(event, [])
+        if not isinstance(present, list):
+            raise LaunchError(f"`{_SETTINGS}`: its hooks of `{event}` are not a list")
+        merged[event] = [*entries, *present]
+    return {**typed, "hooks": merged}
+
+
+def with_rules(
+    typed: Mapping[str, object], rules: Mapping[str, Sequence[str]]
+) -> dict[str, object]:
+    """
+    Return settings with more rules that refuse or ask.
+
+    Raises:
+        LaunchError: the typed settings have permissions of a shape that cannot be added to.
+    """
+    if not rules:
+        return dict(typed)
+    permissions = typed.get("permissions", {})
+    if not isinstance(permissions, dict):
+        raise LaunchError(f"`{_SETTINGS}`: its `permissions` are not an object")
+    merged: dict[str, object] = dict(permissions)
+    for kind, added in rules.items():
+        present = merged.get(kind, [])
+        if not isinstance(present, list):
+            raise LaunchError(f"`{_SETTINGS}`: its permissions to `{kind}` are not a list")
+        merged[kind] = [*present, *added]
+    return {**typed, "permissions": merged}
+
+
+def _typed_settings(arguments: Sequence[str]) -> dict[str, object]:
+    """
+    Return the settings that the person gave with ``--settings``, a file or JSON.
+
+    Raises:
+        LaunchError: they cannot be read, stand there twice, or switch hooks off.
+    """
+    given = [a for a in arguments if a == _SETTINGS or a.startswith(_SETTINGS + "=")]
+    if len(given) > 1:
+        raise LaunchError(f"`{_SETTINGS}` stands there twice: give it once")
+    value = _value(arguments, _SETTINGS)
+    if value is None:
+        return {}
+    try:
+        text = value if value.lstrip().startswith("{") else Path(value).read_text("utf-8")
+        settings = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise LaunchError(f"`{_SETTINGS} {value[:80]}` cannot be read: {error}") from None
+    if not isinstance(settings, dict):
+        raise LaunchError(f"`{_SETTINGS} {value[:80]}` is not a JSON object")
+    why = next(switches(settings), None)
+    if why is not None:
+        raise LaunchError(f"`{_SETTINGS}` keeps the broker's hook from running: {why}")
+    return settings
+
+
+def _options(command: Sequence[str]) -> list[str]:
+    """Return the arguments up to ``--``, behind which nothing is an option."""
+    arguments = list(command[1:])
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def _value(arguments: Sequence[str], option: str) -> str | None:
+    """Return the value of an option, in either spelling; an option without one is an error."""
+    for at, argument in enumerate(arguments):
+        if argument == option:
+            if at + 1 == len(arguments):
+                raise LaunchError(f"`{option}` has no value")
+            return arguments[at + 1]
+        if argument.startswith(option + "="):
+            return argument[len(option) + 1 :]
+    return None
+
+
+def _without(command: Sequence[str], option: str) -> list[str]:
+    """Return the command without an option and its value."""
+    kept: list[str] = []
+    rest = list(command)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*kept, word, *rest]
+        if word == option:
+            rest = rest[1:]
+        elif not word.startswith(option + "="):
+            kept.append(word)
+    return kept
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Make a new file, for this user only."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)

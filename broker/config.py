@@ -1,0 +1,115 @@
+"""
+The user's configuration: ``broker.toml`` in the configuration folder.
+
+    [broker]
+    enabled = true      # false: no veto and no receipt; `broker run` says so loudly
+
+Decided here: which settings there are and that anything else is an error with its line. Not
+decided here: where the folder is (``broker.home``).
+
+Rules a maintainer keeps: the file is read from the user's configuration folder only, never from
+a workspace, because a workspace is not trusted and could switch the broker off; a file that
+cannot be read or understood is an error, never the defaults; a missing file is the defaults.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker.errors import ConfigError
+
+FILE_NAME: Final = "broker.toml"
+MAX_CONFIG_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """
+    What the user set. ``enabled`` false turns the veto and the receipt off.
+
+    >>> Config().enabled
+    True
+    """
+
+    enabled: bool = True
+
+
+def load_config(folder: Path) -> Config:
+    """
+    Read ``broker.toml`` in the user's configuration folder; a missing file is the defaults.
+
+    Raises:
+        ConfigError: it cannot be read, others may write it, or it says something unknown; the
+            message names the file and the line.
+    """
+    path = folder / FILE_NAME
+    text = _text(path)
+    if text is None:
+        return Config()
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"`{path}`: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    enabled = True
+    for name, table in tables.items():
+        if name != "broker" or not isinstance(table, dict):
+            raise _unknown(path, text, name, "the one table is `[broker]`")
+        for key, value in table.items():
+            if key != "enabled":
+                raise _unknown(path, text, key, "the one setting is `enabled`")
+            if not isinstance(value, bool):
+                raise ConfigError(
+                    f"`{path}`, line {_line(text, key)}: `enabled` is true or false, without quotes"
+                )
+            enabled = value
+    return Config(enabled)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"`{path}` cannot be read: {_said(error)}") from error
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"`{path}` is not a plain file")
+        if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
+            raise ConfigError(f"`{path}` can be written by others: chmod 600 it, and read it again")
+        content = os.read(fd, MAX_CONFIG_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"`{path}` cannot be read: {_said(error)}") from error
+    finally:
+        os.close(fd)
+    if len(content) > MAX_CONFIG_BYTES:
+        raise ConfigError(f"`{path}` has more than {MAX_CONFIG_BYTES} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"`{path}`, line {line}: not UTF-8 text") from None
+
+
+def _said(error: OSError) -> str:
+    return (error.strerror or "unknown error").lower()
+
+
+def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
+    return ConfigError(f"`{path}`, line {_line(text, name)}: no such setting `{name}`; {hint}")
+
+
+def _line(text: str, name: str) -> int:
+    """Return the line where a table or key of this name is first written."""
+    word = re.compile(rf"^\s*\[?\s*(?:broker\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]")
+    for number, line in enumerate(text.splitlines(), 1):
+        if word.match(line):
+            return number
+    return 1

@@ -1,0 +1,259 @@
+"""
+Starts an agent under a ticket, serves its decisions, and ends the session with it.
+
+Decided here: the order of a run, what the agent's process gets, and which signal does what. Not
+decided here: what passes (``broker.session``), how each agent is held (``broker.agents``).
+
+The agent runs in the foreground: it has the terminal, its streams are untouched, and its exit
+code is the run's. Ctrl-C reaches it from the terminal and the broker waits for it to end.
+SIGTERM and SIGHUP are passed on, and the receipt is then sealed as interrupted. A killed broker
+takes the agent with it where the kernel can (Linux); everywhere, hooks refuse from then on.
+
+Rules a maintainer keeps: nothing is started before its receipt has begun and its socket is
+there; the agent gets no key; no thread runs when the agent's process is made; the receipt is
+sealed however the run ends, or says why not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TextIO
+
+from broker.agents.adapter import Adapter, Launch, Plain, adapter_for
+from broker.child import Child
+from broker.config import load_config
+from broker.errors import BrokerError, LaunchError, StoreError
+from broker.ground import Outside, key_path
+from broker.home import Home
+from broker.intent import TypedLine
+from broker.receipt.keys import load_or_create_key
+from broker.recovery import seal_abandoned
+from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
+from broker.service.server import MAX_SOCKET_PATH_BYTES, Server
+from broker.session import Session
+
+SOCKET_NAME: Final = "s"
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Where the broker's own lines go; the agent's streams are not touched."""
+
+    stderr: TextIO
+
+    def say(self, text: str) -> None:
+        """Print one line that is the broker's."""
+        with suppress(OSError, ValueError):
+            print(f"broker: {text}", file=self.stderr, flush=True)
+
+
+def run(
+    command: Sequence[str],
+    *,
+    texts: Sequence[str] = (),
+    intent: str | None = None,
+    workspace: Path | None = None,
+    home: Home | None = None,
+    environ: Mapping[str, str] | None = None,
+    adapter: Adapter | None = None,
+    outside: Outside | None = None,
+    stderr: TextIO | None = None,
+) -> int:
+    """
+    Run ``command`` under the scope that a person typed, and return its exit code.
+
+    This is what ``broker run`` does. It must be called from the main thread, by a person's own
+    command: it mints a ticket.
+
+    Args:
+        command: the agent's program and its arguments.
+        texts: the scope, as typed: ``KEY=VALUE`` and ``@policy`` texts. None permits everything.
+        intent: the line that says why; the prompt on the agent's command line by default.
+        workspace: the folder that paths are relative to; the current one by default. The agent
+            starts in the current folder where that lies inside, and else in the workspace.
+        home: the broker's folders; the user's by default.
+        environ: the environment; this process's by default.
+        adapter: how the agent is held; found by the program's name by default.
+        outside: the clock, the randomness and the bus.
+        stderr: where the broker's own lines go.
+
+    Returns:
+        The agent's exit code; 128 + N when signal N ended it.
+
+    Raises:
+        InputError, ScopeError: what was typed is malformed; nothing was started.
+        ConfigError: the configuration is malformed; nothing was started.
+        LaunchError: the command cannot be started, or cannot be held to a ticket.
+        StoreError, UnverifiableError: no receipt can be kept; nothing was started.
+    """
+    given = dict(os.environ if environ is None else environ)
+    found = Home.find(given) if home is None else home
+    streams = Streams(stderr or sys.stderr)
+    folder = Path(os.path.abspath(workspace or Path.cwd()))
+    how = adapter or (adapter_for(command) if command else Plain())
+    program = _program(command, given)
+    if not load_config(found.config).enabled:
+        return _unguarded(command, program, given, _start_in(folder), streams)
+    if given.get(SOCKET_VARIABLE) or given.get(SESSION_VARIABLE):
+        raise LaunchError(
+            "this is inside a run already: a new ticket is minted by a person only, and a "
+            "narrower one with `broker ticket attenuate`"
+        )
+    how.check(command, given)
+    line = how.prompt(command) if intent is None else intent
+    outside = outside or Outside()
+    _clear_away(found, outside, streams)
+    runtime = _Runtime(found)
+    with Child() as child, runtime:
+        session = Session.open(
+            texts,
+            workspace=folder,
+            home=found,
+            intent=None if line is None else TypedLine(line, "argument"),
+            agent=how.name,
+            own=(*how.own(given), *runtime.own),
+            outside=outside,
+        )
+        for warning in session.warnings:
+            streams.say(f"warning: {warning}")
+        if how.name == Plain.name:
+            streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
+        launch = Launch(
+            tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
+        )
+        try:
+            return _guarded(session, launch, program, how, child)
+        finally:
+            _sealed(session, child, streams)
+
+
+def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
+    """Serve the session while its agent runs."""
+    server = Server(session, launch.socket, adapter.hooks())
+    try:
+        server.bind()
+        prepared = adapter.prepare(launch)
+        variables = {
+            **{k: v for k, v in launch.environ.items() if k != TICKET_VARIABLE},
+            **prepared.environ,
+            SOCKET_VARIABLE: os.fspath(launch.socket),
+            SESSION_VARIABLE: session.sid,
+        }
+        child.start(program, prepared.command, variables, launch.cwd)
+        server.start()
+        code = child.wait(adapter.escaped)
+    finally:
+        server.stop()
+    with suppress(StoreError):
+        if child.stopped:
+            session.note(f"the agent was stopped: {child.stopped}", source="launch")
+        session.note(f"the agent ended with exit code {code}", source="launch")
+    return code
+
+
+def _sealed(session: Session, child: Child, streams: Streams) -> None:
+    """Seal the receipt and say in one line what happened and how to check it."""
+    if child.stopped:
+        streams.say(f"the agent was stopped: {child.stopped}")
+    counts = f"{session.allowed} allowed, {session.refused} refused"
+    try:
+        session.seal("complete" if child.ended and not child.signalled else "interrupted")
+    except BrokerError as error:
+        streams.say(f"{counts}; the receipt could not be sealed: {error}")
+        return
+    streams.say(
+        f"{counts}; receipt {session.receipt_path}; "
+        f"check it with `broker receipt {session.sid[:8]} --verify`"
+    )
+
+
+def _unguarded(
+    command: Sequence[str], program: str, environ: Mapping[str, str], cwd: Path, streams: Streams
+) -> int:
+    """Run without veto and receipt, because the person's configuration says so."""
+    streams.say("NOT ENABLED: `enabled = false` in broker.toml")
+    streams.say(f"nothing is refused and nothing is recorded while `{command[0]}` runs")
+    with Child() as child:
+        child.start(program, command, environ, cwd)
+        return child.wait(lambda: None)
+
+
+def _program(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return the file that a command starts."""
+    if not command:
+        raise LaunchError("no command: give it after `--`, as in `broker run -- claude`")
+    found = shutil.which(command[0], path=environ.get("PATH", os.defpath))
+    if found is None:
+        raise LaunchError(f"`{command[0]}` is not a program that can be started: check its name")
+    return os.path.abspath(found)
+
+
+def _start_in(workspace: Path) -> Path:
+    """Return the folder that the agent starts in: the current one where it lies inside."""
+    with suppress(OSError):
+        here = Path(os.path.realpath(Path.cwd()))
+        if here.is_relative_to(os.path.realpath(workspace)):
+            return Path.cwd()
+    return workspace
+
+
+def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
+    """Seal what earlier brokers could not."""
+    key = load_or_create_key(key_path(home), randomness=outside.randomness)
+    for old in seal_abandoned(home, key, outside.clock):
+        with suppress(OSError):
+            (home.runtime / old.sid).unlink(missing_ok=True)
+        if old.fault:
+            streams.say(f"warning: abandoned session {old.sid}: {old.fault}")
+
+
+class _Runtime:
+    """The folder of the socket: the user's runtime folder, or one made for this run."""
+
+    def __init__(self, home: Home) -> None:
+        self._made: Path | None = None
+        self._socket: Path | None = None
+        longest = len(os.fsencode(home.runtime)) + 1 + 26
+        self._folder = home.runtime
+        if longest > MAX_SOCKET_PATH_BYTES or not _private(home.runtime):
+            self._made = Path(tempfile.mkdtemp(prefix="broker-"))
+            self._folder = self._made
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """What is the broker's own beyond its home."""
+        if self._made is None:
+            return ()
+        return (os.path.abspath(self._made), os.path.realpath(self._made))
+
+    def socket(self, sid: str) -> Path:
+        """Return where the socket of a session lies."""
+        self._socket = self._folder / (sid if self._made is None else SOCKET_NAME)
+        return self._socket
+
+    def __enter__(self) -> None:
+        """Begin; what is made here is removed at the end."""
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            if self._socket is not None:
+                self._socket.unlink(missing_ok=True)
+            if self._made is not None:
+                self._made.rmdir()
+
+
+def _private(folder: Path) -> bool:
+    """Make the user's runtime folder where it is missing; whether only the user gets in."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = os.stat(folder)
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o077

@@ -1,0 +1,1 @@
+"""The decision point of one session, over a unix socket."""

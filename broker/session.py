@@ -1,0 +1,369 @@
+"""
+One session: an intent, a ticket, a receipt and a budget, tied together.
+
+Decided here: the order in which things happen. A call is read, judged with the counts of its
+line, written into the receipt, debited, and only then answered; a ticket is recorded before
+it is used. Not decided here: what passes (``broker.authorize``), how lines are signed
+(``broker.receipt``), how an agent asks (``broker.service``).
+
+Rules a maintainer keeps: no receipt, no action, so a decision that cannot be recorded is a
+refusal by the caveat ``session`` and so is every later one; counts are rebuilt from the receipt
+alone; only ``open`` mints; time never runs backwards within a session; the folder of a session
+is the user's, never the workspace's.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from broker.calls import Decision, Refusal
+from broker.errors import AttenuationError, BrokerError, StoreError
+from broker.events import (
+    CallDecided,
+    IntentOpened,
+    ResultRecorded,
+    SessionOpened,
+    SessionSealed,
+    TicketDelegated,
+)
+from broker.ground import Ground, Outside, again, begin
+from broker.guard import TicketGuard
+from broker.home import Home
+from broker.intent import TypedLine
+from broker.receipt.entry import Entry
+from broker.records import (
+    MAX_NAME_CHARS,
+    Data,
+    decision_data,
+    delegation_data,
+    refused_delegation_data,
+    told,
+)
+from broker.resolve import canonical_digest
+from broker.scope import parse_scope, render
+from broker.ticket import Ticket
+
+MAIN: Final = "main"  # the actor that a person started
+SEALED: Final = "the session is over"
+
+
+class Session:
+    """
+    A running session. Made by ``open`` and ``resume``; safe among threads.
+
+    ``allowed`` and ``refused`` count the decisions of this process; ``warnings`` are for whoever
+    typed the scope.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self.workspace = ground.workspace
+        self.warnings = ground.warnings
+        self.bus = ground.outside.bus
+        self.allowed = self.refused = 0
+        self._ground = ground
+        self._receipt = ground.receipt
+        self._custody = ground.custody
+        self._latest = ground.at
+        self._over = ""
+        self._lock = threading.RLock()
+
+    # ── how a session comes to be ──
+
+    @classmethod
+    def open(
+        cls,
+        texts: Sequence[str],
+        *,
+        workspace: Path,
+        home: Home,
+        intent: TypedLine | None = None,
+        agent: str = "",
+        own: Sequence[str] = (),
+        outside: Outside | None = None,
+    ) -> Session:
+        """
+        Mint the ticket that a person typed, begin its receipt, and return the session.
+
+        Args:
+            texts: the scope, as typed; none at all permits everything.
+            workspace: the folder that patterns are relative to.
+            home: where the broker keeps its files.
+            intent: the typed line, if one was typed.
+            agent: which agent runs, for the receipt.
+            own: more paths that no tool may touch, beside the broker's own folders.
+            outside: the clock, the randomness and the bus.
+
+        Raises:
+            ScopeError, InputError: the scope, the intent or the workspace is malformed.
+            StoreError: the receipt cannot begin.
+            UnverifiableError: the key's file is unsafe.
+        """
+        given = outside or Outside()
+        ground = begin(
+            texts,
+            workspace=workspace,
+            home=home,
+            intent=intent,
+            agent=agent,
+            own=own,
+            outside=given,
+        )
+        session = cls(ground)
+        ticket, at = session.ticket, ground.at
+        given.bus.publish(SessionOpened(at, session.sid, ticket.id, os.fspath(workspace)))
+        if ground.intent is not None:
+            given.bus.publish(IntentOpened(at, session.sid, ground.intent.line))
+        return session
+
+    @classmethod
+    def resume(
+        cls, sid: str, *, home: Home, own: Sequence[str] = (), outside: Outside | None = None
+    ) -> Session:
+        """
+        Go on with a session that has no seal: its tickets and counts come from its receipt.
+
+        Raises:
+            Break: the receipt is not what was signed.
+            UnverifiableError: the key or a file is missing or unsafe.
+            StoreError: sealed, running in another process, or the disk refuses.
+        """
+        return cls(again(sid, home=home, own=own, outside=outside or Outside()))
+
+    # ── what it is ──
+
+    @property
+    def sid(self) -> str:
+        """The session's name."""
+        return self._receipt.sid
+
+    @property
+    def ticket(self) -> Ticket:
+        """The root ticket."""
+        return self._custody.root.ticket
+
+    @property
+    def folder(self) -> Path:
+        """The session's own folder, closed to every tool."""
+        return self._receipt.path.parent
+
+    @property
+    def receipt_path(self) -> Path:
+        """Where the receipt lies."""
+        return self._receipt.path
+
+    def find(self, name: str | None = None) -> Ticket:
+        """
+        Return a ticket of this session by its id or wire form; by default the root.
+
+        Raises:
+            InputError, VerificationError: no ticket of this session.
+        """
+        with self._lock:
+            return self._custody.find(name, MAIN).ticket
+
+    def spent(self, ticket: Ticket | None = None) -> tuple[int, ...] | None:
+        """Return the counted calls of a ticket's line; None when they cannot be told."""
+        return self._custody.root.budget.spent((ticket or self.ticket).line)
+
+    # ── what it does ──
+
+    def decide(
+        self,
+        tool: object,
+        arguments: object,
+        *,
+        call_id: str = "",
+        ticket: str | None = None,
+        server: str | None = None,
+        actor: str = MAIN,
+        cwd: str | None = None,
+    ) -> Decision:
+        """
+        Decide a call and record the decision; the answer is durable before it is returned.
+
+        Args:
+            tool: the tool's name, as the agent gave it.
+            arguments: the call's arguments, any JSON value.
+            call_id: the agent's own name for the call.
+            ticket: the id or the wire form of a ticket of this session; by default the one
+                that ``actor`` holds.
+            server: the MCP server's name as our own configuration spells it.
+            actor: which agent calls, as its adapter knows it.
+            cwd: the folder that relative paths start from, where the agent says so.
+
+        Returns:
+            The decision. A call that cannot be recorded, or comes when the session is over, is
+            refused by the caveat ``session``.
+        """
+        call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
+        told_of: list[CallDecided] = []
+
+        def witness(decision: Decision, holder: str) -> Decision:
+            data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=actor)
+            entry = self._append("decision", data, at)
+            if entry is None:
+                return closed(self._over)
+            told_of.append(
+                CallDecided(at, self.sid, entry.n, call_id, call.tool, holder, actor, decision)
+            )
+            return decision
+
+        with self._lock:
+            at = self._now()
+            if self._over:
+                decision = closed(self._over)
+            else:
+                try:
+                    guard = self._found(ticket, actor, at)
+                except BrokerError as error:
+                    decision = witness(closed(str(error)), "")
+                else:
+                    holder = guard.ticket.id
+                    decision = guard.check(call, at, witness=lambda d: witness(d, holder))
+            self.allowed += decision.allowed
+            self.refused += not decision.allowed
+        for event in told_of:
+            self.bus.publish(event)
+        return decision
+
+    def delegate(
+        self,
+        texts: Sequence[str],
+        *,
+        parent: str | None = None,
+        asked_by: str = MAIN,
+        holder: str = "",
+    ) -> Ticket:
+        """
+        Derive a narrower ticket, record it, and return it. A widening is recorded too.
+
+        Args:
+            texts: the caveats to add, as ``KEY=VALUE`` texts.
+            parent: the id or wire form of the ticket to narrow; by default the one that
+                ``holder`` holds already, so that a holder is only ever narrowed.
+            asked_by: the actor that asks.
+            holder: the actor that the ticket is kept for; its calls are then held to it.
+
+        Raises:
+            ScopeError: a text is malformed.
+            AttenuationError: it would widen; ``kind`` names the caveat.
+            LimitError: the session has MAX_TICKETS tickets.
+            StoreError: it cannot be recorded, or the session is over.
+        """
+        with self._lock:
+            at = self._now()
+            self._still_open()
+            guard = self._found(parent or self._custody.held(holder), asked_by, at)
+            if holder:
+                self._custody.check_holder(holder, guard)
+            scope = parse_scope(texts, at=at, groups=self._ground.catalogs.groups())
+            try:
+                child = guard.narrowed(*scope.caveats)
+            except AttenuationError as error:
+                refused = refused_delegation_data(
+                    guard.ticket.id, texts, caveat=error.kind, reason=str(error), asked_by=asked_by
+                )
+                self._append("delegate", refused, at)
+                raise
+            self._keep(child, render(scope.caveats), asked_by, holder, at)
+        self.bus.publish(
+            TicketDelegated(at, self.sid, child.ticket.id, guard.ticket.id, asked_by, holder)
+        )
+        return child.ticket
+
+    def result(self, call_id: str, *, ok: bool, output: object = None) -> None:
+        """
+        Record how an allowed call ended, as the agent tells it: success, and a digest.
+
+        Raises:
+            StoreError: it cannot be recorded, or the session is over.
+        """
+        data = {"call": told(call_id, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
+        at = self._record("result", data)
+        self.bus.publish(ResultRecorded(at, self.sid, call_id, ok))
+
+    def note(self, text: str, *, source: str) -> None:
+        """
+        Record what somebody says, kept apart from what the gate saw.
+
+        Raises:
+            StoreError: it cannot be recorded, or the session is over.
+        """
+        self._record("note", {"source": told(source, MAX_NAME_CHARS), "text": told(text)})
+
+    def seal(self, reason: str = "complete") -> None:
+        """
+        End the session: nothing is decided any more, and the receipt gets its last line.
+
+        Args:
+            reason: ``complete`` or ``interrupted``.
+
+        Raises:
+            StoreError: the seal cannot be written; the receipt stays open.
+        """
+        with self._lock:
+            if self._over == SEALED:
+                return
+            at = self._now()
+            self._over = self._over or SEALED
+            try:
+                self._receipt.seal(reason, at=at)
+            except BrokerError:
+                self._ground.alive.drop()
+                raise
+            self._receipt.close()
+            self._ground.alive.release()
+        self.bus.publish(SessionSealed(at, self.sid, reason))
+
+    # ── inside the lock ──
+
+    def _now(self) -> int:
+        # A clock that is set back would revive what `until` has ended.
+        self._latest = max(self._latest, self._ground.outside.clock())
+        return self._latest
+
+    def _still_open(self) -> None:
+        if self._over:
+            raise StoreError(self._over)
+
+    def _append(self, kind: str, data: Data, at: int, *, durable: bool = True) -> Entry | None:
+        """Write an entry; None when it cannot be written, and then the session is over."""
+        try:
+            return self._receipt.append(kind, data, at=at, durable=durable)
+        except BrokerError as error:
+            self._over = f"the receipt cannot be written: {error}"
+            return None
+
+    def _record(self, kind: str, data: Data) -> int:
+        with self._lock:
+            self._still_open()
+            at = self._now()
+            self._append(kind, data, at, durable=False)
+            self._still_open()
+            return at
+
+    def _found(self, name: str | None, actor: str, at: int) -> TicketGuard:
+        """Return the guard to judge with; a ticket that is seen first here is recorded first."""
+        guard = self._custody.find(name, actor)
+        if not self._custody.knows(guard):
+            self._keep(guard, render(guard.ticket.links[-1].caveats), "bearer", "", at)
+        return guard
+
+    def _keep(
+        self, guard: TicketGuard, texts: Sequence[str], asked_by: str, holder: str, at: int
+    ) -> None:
+        """Record a derived ticket, and remember it."""
+        self._custody.check_room()
+        data = delegation_data(guard.ticket, texts, asked_by=asked_by, holder=holder)
+        self._append("delegate", data, at)
+        self._still_open()
+        self._custody.keep(guard, holder)
+
+
+def closed(why: str) -> Decision:
+    """Return the refusal of a session that cannot decide."""
+    return Decision(Refusal("session", "", f"{why}; no call is allowed; tell the person"))

@@ -1,0 +1,86 @@
+"""The user's configuration."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.config import MAX_CONFIG_BYTES, load_config
+from broker.errors import ConfigError
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    """Write the configuration, for its owner only."""
+    path = folder / "broker.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(0o600)
+    return path
+
+
+def test_without_a_file_the_broker_is_enabled(tmp_path: Path) -> None:
+    """A missing file, or a file that says nothing, means the defaults."""
+    assert load_config(tmp_path).enabled
+    write(tmp_path, "# nothing\n[broker]\n")
+    assert load_config(tmp_path).enabled
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_enabled_is_read(tmp_path: Path, value: bool) -> None:
+    """The one setting is read as it is written."""
+    write(tmp_path, f"[broker]\nenabled = {str(value).lower()}\n")
+    assert load_config(tmp_path).enabled is value
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("[broker]\nenabled = true\nenable = false\n", 3, "enable"),
+        ("\n[brokre]\nenabled = false\n", 2, "brokre"),
+        ("enabled = false\n", 1, "enabled"),
+        ('[broker]\n\nenabled = "false"\n', 3, "without quotes"),
+        ("[broker]\nenabled = 0\n", 2, "true or false"),
+        ("[broker]\nenabled = \n", 2, "line 2"),
+        ("[broker]\nx.y = 1\n", 2, "x"),
+        ("broker = 1\n", 1, "broker"),
+    ],
+)
+def test_what_is_not_understood_is_an_error_with_its_line(
+    tmp_path: Path, text: str, line: int, word: str
+) -> None:
+    """A misspelt setting never falls back to the default."""
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path)
+    assert str(path) in str(caught.value)
+    assert f"line {line}" in str(caught.value)
+    assert word in str(caught.value)
+
+
+def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
+    """A file that is not UTF-8, or has no end, is not read in part."""
+    write(tmp_path, b"[broker]\nenabled = true\n# \xff\n")
+    with pytest.raises(ConfigError, match="line 3"):
+        load_config(tmp_path)
+    write(tmp_path, b"#" * (MAX_CONFIG_BYTES + 1))
+    with pytest.raises(ConfigError, match="more than"):
+        load_config(tmp_path)
+
+
+def test_a_file_that_others_may_write_is_an_error(tmp_path: Path) -> None:
+    """Nobody else may switch the broker off."""
+    write(tmp_path, "[broker]\nenabled = false\n").chmod(0o666)
+    with pytest.raises(ConfigError, match="written by others"):
+        load_config(tmp_path)
+
+
+def test_what_is_not_a_file_is_an_error(tmp_path: Path) -> None:
+    """A pipe is not waited for, and a folder is not read."""
+    os.mkfifo(tmp_path / "broker.toml", 0o600)
+    with pytest.raises(ConfigError, match="plain file"):
+        load_config(tmp_path)
+    (tmp_path / "broker.toml").unlink()
+    (tmp_path / "broker.toml").mkdir()
+    with pytest.raises(ConfigError):
+        load_config(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_killed_holder_gives_the_lock_back(tmp_path: Path) -> None:
     if child == 0:
         Alive.begin(tmp_path / "one")
         os.write(tell, b"x")
-        os.read(ready, 1)  # until killed
+        signal.pause()  # until killed
         os._exit(0)
     assert os.read(ready, 1) == b"x"
     assert list(abandoned(tmp_path)) == []

@@ -54,3 +54,12 @@ RESERVE_BYTES: Final = 65_536  # bytes held back so that a full disk still takes
 
 # ── the decision service ──
 MAX_REQUEST_BYTES: Final = 64 * 2**20  # bytes of one request to a session's socket
+
+# ── the reference agent ──
+MAX_FILE_BYTES: Final = 8 * 2**20  # bytes of one file that a tool reads
+MAX_PAGE_BYTES: Final = 2 * 2**20  # bytes of one page that a tool fetches
+MAX_REDIRECTS: Final = 5  # redirects of one fetch, each decided anew
+MAX_RESULT_CHARS: Final = 30_000  # characters of one result that the model sees
+MAX_MATCHES: Final = 200  # lines or files that one search returns
+MAX_SCRIPT_BYTES: Final = 2**20  # bytes of one script
+MAX_AGENT_DEPTH: Final = 5  # subagents below subagents

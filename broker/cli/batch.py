@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from broker.boundary import contained
 from broker.cli.dry import DryRun
 from broker.cli.jsontext import read_json
+from broker.cli.output import error_document
 from broker.cli.typed import folder
-from broker.errors import BrokerError, InputError, ScopeError
+from broker.errors import BrokerError, InputError, LimitError, ScopeError
 from broker.instants import parse_instant
 from broker.limits import MAX_REQUEST_BYTES
 
@@ -84,20 +85,18 @@ class Batch:
 
     def _answer(self, line: bytes | None) -> Answer:
         if line is None:
-            return _error(f"a row has at most {MAX_REQUEST_BYTES} bytes")
+            return error_document(LimitError(f"a row has at most {MAX_REQUEST_BYTES} bytes"))
         try:
             document = _document(line)
         except InputError as error:
-            return _error(error.message)
+            return error_document(error)
         return contained(partial(self._judged, document), _failure) | _named(document)
 
     def _judged(self, document: object) -> Answer:
         try:
             return self._decided(read_row(document, self.workspace))
-        except ScopeError as error:
-            return _error(_scope_reason(error), "scope")
         except BrokerError as error:
-            return _error(error.message)
+            return error_document(error)
 
     def _catalogs(self, workspace: str) -> Catalogs | None:
         """Return the catalogs of every workspace that has none of its own."""
@@ -252,20 +251,11 @@ def _text(document: Mapping[str, object], name: str) -> str | None:
 # ── answers ──
 
 
-def _error(reason: str, caveat: str | None = None) -> Answer:
-    return {"decision": "error", "caveat": caveat, "reason": reason}
-
-
 def _failure(error: Exception) -> Answer:
-    return _error(f"the broker could not decide: {type(error).__name__}: {error}")
-
-
-def _scope_reason(error: ScopeError) -> str:
-    """Return the fault and its place on one line: a row's answer has no room for a caret."""
-    where = f"{error.where}: " if error.where else ""
-    place = f", at character {error.offset} of `{error.text[:80]}`" if error.text else ""
-    hint = f" ({error.hint})" if error.hint else ""
-    return f"{where}{error.message}{place}{hint}"
+    """Answer for what nobody foresaw."""
+    return error_document(
+        BrokerError(f"the broker could not decide: {type(error).__name__}: {error}")
+    )
 
 
 def _named(document: object) -> Answer:

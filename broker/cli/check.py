@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from broker.cli.exits import ALLOWED, REFUSED, UNDECIDED
-from broker.cli.output import decision_document, decision_line, err, flush, json_out, out
+from broker.cli.output import (
+    decision_document,
+    decision_line,
+    err,
+    error_document,
+    flush,
+    json_out,
+    out,
+)
 from broker.cli.typed import Json, Scopes, Workspace, arguments, existing_folder, folder
 from broker.errors import BrokerError, InputError
 
@@ -94,7 +102,7 @@ def check(
         decision = _decide(_Question(tool, found, scope, ticket, workspace, server))
     except BrokerError as error:
         if as_json:
-            json_out({"decision": "error", "caveat": None, "reason": error.message})
+            json_out(error_document(error))
         raise
     if as_json:
         json_out(decision_document(decision))

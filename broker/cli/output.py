@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from broker.cli.exits import UNDECIDED
+from broker.errors import BrokerError, PolicyError, ScopeError
 
 if TYPE_CHECKING:
     from broker.calls import Decision
@@ -51,7 +52,9 @@ def _deceives(char: str) -> bool:
 
 
 def prepare() -> None:
-    """Make both streams take any text; a stream that the caller closed becomes a sink."""
+    """Make both streams take any text; a stream that the caller closed becomes an empty one."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -134,6 +137,24 @@ def decision_document(decision: Decision) -> dict[str, object]:
         "reason": None if refusal is None else refusal.reason,
         "enforcement": decision.enforcement,
     }
+
+
+def error_document(error: BrokerError) -> dict[str, object]:
+    """
+    Return an error as JSON data, on one line: here is no room for a caret.
+
+    >>> from broker.errors import ScopeError
+    >>> error_document(ScopeError("no such key `p`", text="p=x", hint="paths"))["reason"]
+    'no such key `p`, at character 0 of `p=x` (paths)'
+    """
+    if not isinstance(error, ScopeError):
+        caveat = "scope" if isinstance(error, PolicyError) else None
+        return {"decision": "error", "caveat": caveat, "reason": error.message}
+    where = f"{error.where}: " if error.where else ""
+    place = f", at character {error.offset} of `{error.text[:80]}`" if error.text else ""
+    hint = f" ({error.hint})" if error.hint else ""
+    reason = f"{where}{error.message}{place}{hint}"
+    return {"decision": "error", "caveat": "scope", "reason": reason}
 
 
 def caveat_document(caveat: Caveat) -> dict[str, object]:

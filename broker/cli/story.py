@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from broker.authorize import ASK
 from broker.cli.output import paint, printable
 from broker.instants import format_instant
 
@@ -32,11 +33,13 @@ def refuses(entry: Entry) -> bool:
 
 def story_line(entry: Entry) -> str:
     """Return one entry as one line: number, time of day, what happened, and to what."""
-    time = format_instant(entry.at)[11:].rstrip("Z")[:12].ljust(12)
+    day, time = format_instant(entry.at).rstrip("Z").split("T")
     word, colour = _word(entry)
     told = _TELLERS.get(entry.kind, _data)(entry.data)
-    happened = word.ljust(_KIND)
-    return f"{entry.n:>{_NUMBER}}  {time}  {paint(happened, colour)}  {printable(told)}".rstrip()
+    if entry.kind == "open":
+        told = f"{day} UTC  {told}"
+    happened = paint(word.ljust(_KIND), colour)
+    return f"{entry.n:>{_NUMBER}}  {time[:12]:<12}  {happened}  {printable(told)}".rstrip()
 
 
 def _word(entry: Entry) -> tuple[str, str]:
@@ -57,13 +60,18 @@ def _texts(data: Data, name: str) -> list[str]:
 
 def _decision(data: Data) -> str:
     parts = [_text(data, "tool"), _subjects(data.get("subjects"))]
-    if refusal := _text(data, "reason"):
-        parts.append(f"({_text(data, 'caveat')}) {refusal}")
+    if reason := _reason(data):
+        parts.append(f"({_text(data, 'caveat')}) {reason}")
     elif (enforcement := _text(data, "enforcement")) not in ("gate", ""):
         parts.append(f"(enforcement: {enforcement})")
     if (actor := _text(data, "actor")) not in ("main", ""):
         parts.append(f"by {actor}")
     return "  ".join(part for part in parts if part)
+
+
+def _reason(data: Data) -> str:
+    """Return a refusal's reason without what was said to the agent beside it."""
+    return _text(data, "reason").removesuffix(f"; {ASK}")
 
 
 def _subjects(value: object) -> str:
@@ -85,7 +93,7 @@ def _delegate(data: Data) -> str:
     asked = _text(data, "asked_by")
     texts = " ".join(_texts(data, "caveats"))
     if data.get("decision") == "refuse":
-        return f"to {asked} refused ({_text(data, 'caveat')}): {_text(data, 'reason')}"
+        return f"to {asked} refused ({_text(data, 'caveat')}): {_reason(data)}"
     return f"to {asked}: {_text(data, 'ticket')}  {texts}".rstrip()
 
 
@@ -96,6 +104,18 @@ def _intent(data: Data) -> str:
 def _open(data: Data) -> str:
     parts = [_text(data, "agent"), _text(data, "workspace")]
     return " in ".join(part for part in parts if part) or _data(data)
+
+
+def _note(data: Data) -> str:
+    text = _text(data, "text")
+    return f"{_text(data, 'source') or 'somebody'} says: {text}" if text else _data(data)
+
+
+def _result(data: Data) -> str:
+    ok = data.get("ok")
+    if not isinstance(ok, bool):
+        return _data(data)
+    return f"call {_text(data, 'call')} {'ended well' if ok else 'failed'}".replace("  ", " ")
 
 
 def _seal(data: Data) -> str:
@@ -112,5 +132,7 @@ _TELLERS: Final[Mapping[str, Callable[[Data], str]]] = {
     "ticket": _ticket,
     "delegate": _delegate,
     "decision": _decision,
+    "note": _note,
+    "result": _result,
     "seal": _seal,
 }

@@ -47,6 +47,7 @@ def test_three_keys(made: Batch) -> None:
         ({"scope": [7]}, "is text"),
         ({"scope": ["path=src"]}, "no such key `path`, at character 0 of `path=src`"),
         ({"scope": ["@nobody"]}, "no policy is called `nobody`"),
+        ({"scope": [""]}, "empty"),
         ({"scope": [], "args": {}}, "no such key in a row: `args`"),
         ({"scope": [], "at": 5}, "`at` is an instant"),
         ({"scope": [], "at": "noon"}, "`at`: "),

@@ -16,7 +16,7 @@ from broker.errors import (
     TicketVerificationError,
     UnverifiableError,
 )
-from tests.console import Console
+from tests.console import Console, process
 
 
 @pytest.fixture
@@ -89,3 +89,11 @@ def test_usage(broker: Console, words: tuple[str, ...], said: str, command: str)
     found = broker(*words)
     assert (found.code, found.out) == (2, "")
     assert found.err == f"broker: {said} (see `{command} --help`)\n"
+
+
+def test_completion() -> None:
+    """A shell that asks gets the commands that begin as typed."""
+    said = process(
+        env={"_BROKER_COMPLETE": "complete_bash", "COMP_WORDS": "broker che", "COMP_CWORD": "1"}
+    )
+    assert (said.code, said.out.split(), said.err) == (0, ["check"], "")

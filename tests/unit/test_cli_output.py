@@ -97,7 +97,7 @@ def test_json_survives_any_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(said) == {"a": "\ud800\u202eé\n"}
 
 
-@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "| true"])
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&-", "| true"])
 def test_a_closed_stream_is_quiet(closed: str) -> None:
     """Without anybody to read it, a command ends without complaint."""
     code = "from broker.cli.main import main; main(['scope', 'show', 'calls=1'])"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.authorize import ASK
 from broker.cli.story import refuses, story_line
 from broker.receipt import Entry
 
@@ -23,7 +24,10 @@ def entry(kind: str, **data: object) -> Entry:
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
-        (entry("open", agent="claude", workspace="/ws"), "open       claude in /ws"),
+        (
+            entry("open", agent="claude", workspace="/ws"),
+            "open       2026-01-01 UTC  claude in /ws",
+        ),
         (entry("intent", line="fix it"), "intent     fix it"),
         (entry("ticket", ticket="ab", caveats=["calls=1"]), "ticket     ab  calls=1"),
         (entry("ticket", ticket="ab", caveats=[]), "ticket     ab  no caveat"),
@@ -56,7 +60,7 @@ def entry(kind: str, **data: object) -> Entry:
                 tool="fetch",
                 subjects=[{"url": f"https://{n}.test"} for n in range(6)],
                 caveat="hosts",
-                reason="no",
+                reason=f"no; {ASK}",
             ),
             "refused    fetch  https://0.test, https://1.test, https://2.test, https://3.test "
             "and 2 more  (hosts) no",
@@ -70,7 +74,11 @@ def entry(kind: str, **data: object) -> Entry:
             "delegate   to kid refused (tools): widens",
         ),
         (entry("seal", reason="complete", n=5), "seal       complete"),
-        (entry("note", text="hi"), 'note       {"text": "hi"}'),
+        (entry("note", text="hi", source="launch"), "note       launch says: hi"),
+        (entry("note", other="hi"), 'note       {"other": "hi"}'),
+        (entry("result", call="c1", ok=True, output="00"), "result     call c1 ended well"),
+        (entry("result", call="", ok=False), "result     call failed"),
+        (entry("dropped", count=3), 'dropped    {"count": 3}'),
     ],
 )
 def test_lines(shown: Entry, said: str) -> None:

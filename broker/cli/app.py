@@ -1,0 +1,80 @@
+"""The `broker` command: which commands there are, and what stands in its help."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from broker.cli import check, doctor, policy, receipt, run, scope, sessions, ticket
+from broker.cli.exits import MEANING, UNDECIDED
+from broker.cli.output import out
+
+EPILOG = f"""\
+\b
+Start with:
+  broker scope show 'tools=@reads' 'paths=src/**' calls=60
+  broker run --scope 'paths=src/**' --scope calls=60 -- claude
+  broker receipt --verify
+
+\b
+`broker hook AGENT` is for an agent's own hooks; `broker run` sets it up.
+{MEANING}
+"""
+
+ORDER = ("run", "check", "scope", "policy", "ticket", "receipt", "sessions", "doctor")
+
+
+class _Ordered(TyperGroup):
+    """Lists the commands in the order in which a person meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(ORDER)
+
+
+app = typer.Typer(
+    name="broker",
+    cls=_Ordered,
+    epilog=EPILOG,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        out(f"broker {version('capability-broker')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def broker(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which version."),
+    ] = False,
+) -> int:
+    """Hold an AI agent to what a person asked for, and prove afterwards what it was allowed."""
+    if context.invoked_subcommand is None:
+        out(context.get_help())
+        return UNDECIDED
+    return 0
+
+
+app.command(
+    "run",
+    epilog=run.EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+)(run.run)
+app.command("check", epilog=check.EXAMPLES)(check.check)
+app.add_typer(scope.app, name="scope")
+app.add_typer(ticket.app, name="ticket")
+app.add_typer(policy.app, name="policy")
+app.command("receipt", epilog=receipt.EXAMPLES)(receipt.receipt)
+app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -1,0 +1,62 @@
+"""
+`broker run`: start an agent under a ticket.
+
+Decided here: nothing but what was typed. The session, the socket and the agent's hooks are
+``broker.launch``; the exit code is the agent's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cli.typed import Scopes, Workspace, existing_folder
+from broker.errors import InputError
+
+EXAMPLES = """\
+\b
+Examples:
+  broker run --scope 'paths=src/**' --scope calls=60 --scope until=45m -- claude
+  broker run --scope @fix-tests --intent 'make the parser tests pass' -- claude -p 'go on'
+  broker run --scope 'tools=@reads' -- ./my-agent.py      which asks by `broker check`
+
+\b
+Exit code: the agent's own; 2 when it could not be started under the ticket. At the end one
+line says how many calls were allowed and refused, and how to verify the receipt.
+"""
+
+
+def run(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", show_default=False)
+    ] = None,
+    *,
+    scope: Scopes = None,
+    intent: Annotated[
+        str | None,
+        typer.Option("--intent", metavar="TEXT", help="What it is for; kept in the receipt."),
+    ] = None,
+    workspace: Workspace = None,
+    require_enforcement: Annotated[
+        bool,
+        typer.Option("--require-enforcement", help="Refuse a call whose effects nothing can hold."),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Say nothing before and after, unless it went wrong.")
+    ] = False,
+) -> int:
+    """Run an agent's command under a scope, and keep a receipt of every decision."""
+    if not command:
+        raise InputError("name the agent's command behind `--`, such as `-- claude`")
+    from broker.launch import run as launch
+
+    return launch(
+        command,
+        texts=scope or [],
+        intent=intent,
+        workspace=Path(existing_folder(workspace)),
+        require_enforcement=require_enforcement,
+        quiet=quiet,
+    )

@@ -1,0 +1,138 @@
+"""
+A receipt's entries as lines that a person reads from top to bottom.
+
+Decided here: the words. What an entry holds is decided where it is written (``broker.records``);
+an entry of a shape that is not known here is shown as its data. Everything is escaped, because
+much of it was chosen by an agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from broker.authorize import ASK
+from broker.cli.output import paint, printable
+from broker.instants import format_instant
+
+if TYPE_CHECKING:
+    from broker.receipt import Entry
+
+_NUMBER: Final = 4  # columns for an entry's number
+_KIND: Final = 9  # columns for what happened
+_SHOWN: Final = 4  # subjects of one call on one line
+
+Data = Mapping[str, object]
+
+
+def refuses(entry: Entry) -> bool:
+    """Whether an entry records that something was refused."""
+    return entry.data.get("decision") == "refuse"
+
+
+def story_line(entry: Entry) -> str:
+    """Return one entry as one line: number, time of day, what happened, and to what."""
+    day, time = format_instant(entry.at).rstrip("Z").split("T")
+    word, colour = _word(entry)
+    told = _TELLERS.get(entry.kind, _data)(entry.data)
+    if entry.kind == "open":
+        told = f"{day} UTC  {told}"
+    happened = paint(word.ljust(_KIND), colour)
+    return f"{entry.n:>{_NUMBER}}  {time[:12]:<12}  {happened}  {printable(told)}".rstrip()
+
+
+def _word(entry: Entry) -> tuple[str, str]:
+    if entry.kind == "decision":
+        return ("refused", "red") if refuses(entry) else ("allowed", "green")
+    return entry.kind, "red" if refuses(entry) else "dim"
+
+
+def _text(data: Data, name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(data: Data, name: str) -> list[str]:
+    value = data.get(name)
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def _decision(data: Data) -> str:
+    parts = [_text(data, "tool"), _subjects(data.get("subjects"))]
+    if reason := _reason(data):
+        parts.append(f"({_text(data, 'caveat')}) {reason}")
+    elif (enforcement := _text(data, "enforcement")) not in ("gate", ""):
+        parts.append(f"(enforcement: {enforcement})")
+    if (actor := _text(data, "actor")) not in ("main", ""):
+        parts.append(f"by {actor}")
+    return "  ".join(part for part in parts if part)
+
+
+def _reason(data: Data) -> str:
+    """Return a refusal's reason without what was said to the agent beside it."""
+    return _text(data, "reason").removesuffix(f"; {ASK}")
+
+
+def _subjects(value: object) -> str:
+    if not isinstance(value, list):
+        return ""
+    named = [s for s in value if isinstance(s, str)]
+    for subject in value:
+        if isinstance(subject, dict):
+            named += [str(subject[k]) for k in ("path", "url", "command") if k in subject]
+    more = len(named) - _SHOWN
+    return ", ".join(named[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _ticket(data: Data) -> str:
+    return f"{_text(data, 'ticket')}  {' '.join(_texts(data, 'caveats')) or 'no caveat'}"
+
+
+def _delegate(data: Data) -> str:
+    asked = _text(data, "asked_by")
+    texts = " ".join(_texts(data, "caveats"))
+    if data.get("decision") == "refuse":
+        return f"to {asked} refused ({_text(data, 'caveat')}): {_reason(data)}"
+    return f"to {asked}: {_text(data, 'ticket')}  {texts}".rstrip()
+
+
+def _intent(data: Data) -> str:
+    return _text(data, "line") or _text(data, "text") or _data(data)
+
+
+def _open(data: Data) -> str:
+    parts = [_text(data, "agent"), _text(data, "workspace")]
+    return " in ".join(part for part in parts if part) or _data(data)
+
+
+def _note(data: Data) -> str:
+    text = _text(data, "text")
+    return f"{_text(data, 'source') or 'somebody'} says: {text}" if text else _data(data)
+
+
+def _result(data: Data) -> str:
+    ok = data.get("ok")
+    if not isinstance(ok, bool):
+        return _data(data)
+    return f"call {_text(data, 'call')} {'ended well' if ok else 'failed'}".replace("  ", " ")
+
+
+def _seal(data: Data) -> str:
+    return _text(data, "reason") or _data(data)
+
+
+def _data(data: Data) -> str:
+    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(", ", ": "))
+
+
+_TELLERS: Final[Mapping[str, Callable[[Data], str]]] = {
+    "open": _open,
+    "intent": _intent,
+    "ticket": _ticket,
+    "delegate": _delegate,
+    "decision": _decision,
+    "note": _note,
+    "result": _result,
+    "seal": _seal,
+}

@@ -1,0 +1,45 @@
+"""
+Tickets in files: reading a wire form, and believing it with this installation's key.
+
+Decided here: that nothing of a ticket is shown or used before its MAC chain holds. The key is
+never created here: without one there is nothing to verify with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.cli.typed import file_bytes
+from broker.ticket import Ticket, UnverifiedTicket, session_key, verify_chain
+
+if TYPE_CHECKING:
+    from broker.home import Home
+    from broker.receipt import Key
+
+KEY_NAME: Final = "receipt.key"
+
+
+def believed(name: str, home: Home) -> Ticket:
+    """
+    Return the ticket in the file ``name`` (``-``: stdin).
+
+    Raises:
+        InputError: the file cannot be read, or holds no ticket.
+        TicketVerificationError: it was not made here, was changed, or widens.
+        UnverifiableError: there is no key to verify it with.
+    """
+    unverified = UnverifiedTicket.parse(file_bytes(name, "the ticket").strip(b" \t\r\n"))
+    key = installation_key(home)
+    return verify_chain(unverified, session_key(key.secret, unverified.sid))
+
+
+def installation_key(home: Home) -> Key:
+    """
+    Return the secret of this installation.
+
+    Raises:
+        UnverifiableError: there is none, or its file is not safe to use.
+    """
+    from broker.receipt import load_key
+
+    return load_key(home.keys / KEY_NAME)

@@ -1,0 +1,211 @@
+"""
+`broker check` on hostile input, as a process of its own.
+
+Whatever it is given: an exit code of 0, 1 or 2, one answer, no traceback, and an answer within a
+second of processor time (wall time would measure the machine's other work), or as much longer
+as this machine takes for a small question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.console import Said, process
+
+BUDGET_S = 1.0
+ORDINARY_S = 0.25  # what a small question takes where the budget was set
+SCOPE = ("--scope", "paths=src/**", "--scope", "hosts=a.test")
+
+
+@cache
+def slowness() -> float:
+    """Return how many times slower than that this machine and its tools are, at least 1."""
+    small = (process("check", "a", *SCOPE).cpu_s for _ in range(3))
+    return max(1.0, min(small) / ORDINARY_S)
+
+
+def sound(said: Said, *, batch: bool = False) -> Said:
+    """Check what holds for every answer, and return it."""
+    assert said.code in (0, 1, 2), said
+    assert "Traceback" not in said.err
+    assert "a fault of the broker" not in said.err
+    assert said.cpu_s < BUDGET_S * slowness(), said.cpu_s
+    if batch:
+        assert {row["decision"] for row in said.rows()} <= {"allow", "refuse", "error"}
+        assert not [r for r in said.rows() if "could not decide" in str(r["reason"])]
+    elif said.code == 2:
+        assert said.err.startswith("broker: ")
+    else:
+        assert said.out.startswith(("allowed", "refused")[said.code])
+        assert said.out.count("\n") == 1
+    return said
+
+
+def noise(seed: int, size: int = 60) -> bytes:
+    """Return random bytes that a command line can carry."""
+    return random.Random(seed).randbytes(size).replace(b"\0", b"") or b"x"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_bytes_on_the_command_line(seed: int, tmp_path: Path) -> None:
+    """Random bytes as tool, argument and scope get an answer."""
+    words = [noise(seed), b"path=" + noise(seed + 100), b"x:=" + noise(seed + 200)]
+    sound(process("check", *SCOPE, "--", *words[:2], cwd=tmp_path))
+    sound(process("check", *SCOPE, "--", *words, cwd=tmp_path))
+    sound(process("check", "read_file", b"--scope=" + noise(seed + 300), cwd=tmp_path))
+    sound(process(*words, cwd=tmp_path))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_bytes_in_a_batch(seed: int, tmp_path: Path) -> None:
+    """A file of random bytes gets one answer for every line that is not blank."""
+    data = noise(seed, 200_000)
+    said = sound(process("check", "--batch", "-", stdin=data, cwd=tmp_path), batch=True)
+    lines = [line for line in data.split(b"\n") if line.strip(b" \t\r\n")]
+    assert len(said.rows()) == len(lines)
+    assert said.code == 2
+
+
+def test_changed_rows(tmp_path: Path) -> None:
+    """Rows with bytes changed, cut and doubled are answered, each on its own."""
+    source = random.Random(7)
+    row = json.dumps(
+        {
+            "scope": ["paths=src/**", "until=10m", "calls=3"],
+            "tool": "edit_file",
+            "arguments": {"path": "src/a.py", "old": "é", "new": ["x", {"y": None}]},
+            "at": "2026-01-01T12:00:00Z",
+            "spent": 1,
+        }
+    ).encode()
+    rows = []
+    for _ in range(400):
+        data = bytearray(row)
+        for _ in range(source.randint(1, 3)):
+            at = source.randrange(len(data))
+            data[at : at + source.randint(0, 3)] = source.randbytes(source.randint(0, 3))
+        rows.append(bytes(data).replace(b"\n", b" "))
+    said = sound(process("check", "--batch", "-", stdin=b"\n".join(rows), cwd=tmp_path), batch=True)
+    assert len(said.rows()) == 400
+
+
+def asked(arguments: object, tool: object = "write_file") -> bytes:
+    """Return a row with these arguments."""
+    return json.dumps({"scope": ["paths=src/**"], "tool": tool, "arguments": arguments}).encode()
+
+
+HUGE: dict[str, Callable[[], bytes]] = {
+    "10 MB of text": lambda: asked({"path": "src/a", "content": "x" * 10_000_000}),
+    "10 MB of path": lambda: asked({"path": "src/" + "a/" * 5_000_000, "content": ""}),
+    "10 MB of escapes": lambda: asked({"path": "src/a", "content": "\ud83d\u202e" * 830_000}),
+    "a name of 10 MB": lambda: asked({"path": "src/a", "content": "", "x" * 10_000_000: 1}),
+    "a tool of 10 MB": lambda: asked({}, "t" * 10_000_000),
+    "10,000 deep lists": lambda: (
+        b'{"scope":[],"tool":"x","arguments":{"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}}"
+    ),
+    "10,000 deep objects": lambda: (
+        b'{"scope":["paths=src"],"tool":"x","arguments":'
+        + b'{"a":' * 10_000
+        + b"1"
+        + b"}" * 10_000
+        + b"}"
+    ),
+    "1,000 deep": lambda: (
+        b'{"scope":["paths=src"],"tool":"x","arguments":' + b'{"a":[' * 450 + b"]}" * 450 + b"}"
+    ),
+    "100,000 items": lambda: asked({"paths": ["src/a"] * 100_000}, "read_many"),
+    "100,000 different paths": lambda: asked(
+        {"paths": [f"src/{n}" for n in range(100_000)]}, "read_many"
+    ),
+    "100,000 numbers": lambda: asked({"path": "src/a", "content": list(range(100_000))}),
+    "100,000 names": lambda: asked({f"k{n}": n for n in range(100_000)}),
+    "lone surrogates": lambda: asked({"path": "src/\ud800", "content": "\udfff"}),
+    "a digit too many": lambda: b'{"scope":[],"tool":"x","arguments":{"n":' + b"9" * 5_000 + b"}}",
+    "odd numbers": lambda: b'{"scope":[],"tool":"x","arguments":[NaN,Infinity,-0,1e999]}',
+    "a scope of 10 MB": lambda: json.dumps({"scope": ["paths=" + "a," * 5_000_000]}).encode(),
+    "100,000 texts": lambda: json.dumps({"scope": ["calls=1"] * 100_000}).encode(),
+    "quotes": lambda: json.dumps({"scope": ['paths="' + '\\"' * 8_000]}).encode(),
+    "brackets": lambda: json.dumps({"scope": ["paths=" + "[" * 4_000]}).encode(),
+    "stars": lambda: json.dumps(
+        {
+            "scope": ["paths=" + "*a" * 2_000],
+            "tool": "read_file",
+            "arguments": {"path": "a" * 60_000 + "b"},
+        }
+    ).encode(),
+    "star folders": lambda: json.dumps(
+        {
+            "scope": ["paths=" + "**/a/" * 60 + "x"],
+            "tool": "read_file",
+            "arguments": {"path": "a/" * 30_000 + "b"},
+        }
+    ).encode(),
+    "a URL of 1 MB": lambda: json.dumps(
+        {"scope": ["hosts=*"], "tool": "fetch", "arguments": {"url": "https://a" + "." * 1_000_000}}
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_and_deep(name: str, tmp_path: Path) -> None:
+    """Arguments of any size and depth get one answer, and the row behind them its own."""
+    rows = HUGE[name]() + b"\n" + asked({"path": "src/a", "content": ""})
+    said = sound(process("check", "--batch", "-", stdin=rows, cwd=tmp_path), batch=True)
+    first, second = said.rows()
+    assert first["decision"] in {"allow", "refuse", "error"}
+    assert second["decision"] == "allow"
+
+
+def test_surrogates_survive(tmp_path: Path) -> None:
+    """Half characters come in and go out as JSON escapes, in ASCII."""
+    row = {"scope": ["tools=a"], "tool": "b", "arguments": {"\ud800": "\udfff"}, "id": "\udfff"}
+    given = json.dumps(row).encode()
+    said = sound(process("check", "--batch", "-", stdin=given, cwd=tmp_path), batch=True)
+    assert said.out.isascii()
+    (answer,) = said.rows()
+    assert answer["decision"] == "refuse"
+    assert answer["id"] == "\udfff"
+
+
+def test_single_calls(tmp_path: Path) -> None:
+    """The same on the command line, as far as one can carry it."""
+    deep = "[" * 10_000 + "]" * 10_000
+    items = json.dumps(["src/a"] * 12_000)
+    for words in (
+        ("read_file", "path=" + "a/" * 60_000),
+        ("x", f"a:={deep}"),
+        ("read_many", f"paths:={items}"),
+        ("read_file", b"path=src/\xff\xfe"),
+        ("read_file", "path=src/\x1b[2J\u202e"),
+        ("x" * 100_000,),
+        ("x", *(f"a{n}=b" for n in range(20_000))),
+    ):
+        said = sound(process("check", *SCOPE, "--", *words, cwd=tmp_path))
+        assert "\x1b" not in said.out + said.err
+        assert "\u202e" not in said.out + said.err
+
+
+@pytest.mark.parametrize("name", ["tickets", "policies", "scopes"])
+def test_other_readers(name: str, tmp_path: Path) -> None:
+    """Every other command that reads a file or a text takes noise for what it is: 2."""
+    for seed in range(3):
+        place = tmp_path / f"{seed}.scope"
+        place.write_bytes(noise(seed, 5_000))
+        words: tuple[str | bytes, ...] = {
+            "tickets": ("ticket", "verify", os.fspath(place)),
+            "policies": ("policy", "check", os.fspath(place)),
+            "scopes": ("scope", "show", "--", noise(seed)),
+        }[name]
+        said = process(*words, cwd=tmp_path)
+        assert said.code == 2
+        assert said.out == ""
+        assert said.err.startswith("broker: ")
+        assert "Traceback" not in said.err
+        assert said.cpu_s < BUDGET_S * slowness()

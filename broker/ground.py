@@ -96,6 +96,7 @@ def begin(
     agent: str,
     own: Sequence[str],
     outside: Outside,
+    needs_enforcement: bool = False,
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -122,14 +123,21 @@ def begin(
     receipts = Receipts(home, key)
     alive = Alive.begin(receipts.path(sid).parent)
     try:
-        receipt = receipts.create(sid, opening=opening_data(agent, workspace), at=at)
+        opening = opening_data(agent, workspace, needs_enforcement)
+        receipt = receipts.create(sid, opening=opening, at=at)
         if opened:
             receipt.append("intent", intent_data(opened), at=at)
         receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)
     except BrokerError:
         alive.drop()
         raise
-    guard = TicketGuard(ticket, MemoryBudget(), resolver, randomness=outside.randomness)
+    guard = TicketGuard(
+        ticket,
+        MemoryBudget(),
+        resolver,
+        needs_enforcement=needs_enforcement,
+        randomness=outside.randomness,
+    )
     custody = Custody(guard, ticket_key)
     return Ground(
         workspace,
@@ -166,7 +174,11 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         alive.drop()
         raise
     guard = TicketGuard(
-        ticket, MemoryBudget(past.counts()), resolver, randomness=outside.randomness
+        ticket,
+        MemoryBudget(past.counts()),
+        resolver,
+        needs_enforcement=past.needs_enforcement,
+        randomness=outside.randomness,
     )
     custody = Custody(guard, ticket_key, past.tickets, past.holders)
     return Ground(workspace, catalogs, resolver, custody, receipt, alive, outside, past.at)

@@ -16,9 +16,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.authorize import authorize
+from broker.authorize import ASK, authorize
 from broker.budget import Budget, Counts, MemoryBudget
-from broker.calls import Call, Decision
+from broker.calls import Call, Decision, Refusal
 from broker.caveats import Caveat
 from broker.errors import InputError
 from broker.ticket import Ticket, attenuate
@@ -41,7 +41,8 @@ class TicketGuard:
     (True, 'calls')
     """
 
-    __slots__ = ("_line", "_randomness", "budget", "resolver", "sandboxed", "ticket")
+    __slots__ = ("_line", "_randomness", "budget", "needs_enforcement", "resolver", "sandboxed",
+                 "ticket")  # fmt: skip
 
     def __init__(
         self,
@@ -50,12 +51,14 @@ class TicketGuard:
         resolver: Resolver | None = None,
         *,
         sandboxed: bool = False,
+        needs_enforcement: bool = False,
         randomness: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.ticket = ticket
         self.budget: Budget = MemoryBudget() if budget is None else budget
         self.resolver = resolver
         self.sandboxed = sandboxed
+        self.needs_enforcement = needs_enforcement
         self._line = ticket.line
         self._randomness = randomness
 
@@ -75,6 +78,8 @@ class TicketGuard:
             # One count for one link is the case that ``authorize`` answers quickest.
             spent = counts[0] if counts is not None and len(counts) == 1 else counts
             decision = authorize(ticket, call, at, spent, sandboxed=self.sandboxed)
+            if self.needs_enforcement and decision.allowed and decision.enforcement == "none":
+                decision = _unenforced(call)
             return decision if witness is None else witness(decision)
 
         if ticket.least is None:
@@ -129,9 +134,18 @@ class TicketGuard:
             self.budget,
             self.resolver,
             sandboxed=self.sandboxed,
+            needs_enforcement=self.needs_enforcement,
             randomness=self._randomness,
         )
 
     def spent(self) -> Counts:
         """Return the calls made so far, one count per link; None when they cannot be told."""
         return self.budget.spent(self._line)
+
+
+def _unenforced(call: Call) -> Decision:
+    reason = (
+        f"the scope names `{call.tool}`, but nothing holds it to its paths and hosts, and this "
+        f"session requires enforcement; {ASK}"
+    )
+    return Decision(Refusal("enforcement", call.tool, reason))

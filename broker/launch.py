@@ -65,6 +65,8 @@ def run(
     adapter: Adapter | None = None,
     outside: Outside | None = None,
     stderr: TextIO | None = None,
+    require_enforcement: bool = False,
+    quiet: bool = False,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -83,6 +85,8 @@ def run(
         adapter: how the agent is held; found by the program's name by default.
         outside: the clock, the randomness and the bus.
         stderr: where the broker's own lines go.
+        require_enforcement: refuse a call that the scope names but nothing can hold.
+        quiet: leave out the closing line when nothing went wrong.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -120,6 +124,7 @@ def run(
             agent=how.name,
             own=(*how.own(given), *runtime.own),
             outside=outside,
+            needs_enforcement=require_enforcement,
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")
@@ -131,7 +136,7 @@ def run(
         try:
             return _guarded(session, launch, program, how, child)
         finally:
-            _sealed(session, child, streams)
+            _sealed(session, child, streams, quiet=quiet)
 
 
 def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
@@ -158,7 +163,7 @@ def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, c
     return code
 
 
-def _sealed(session: Session, child: Child, streams: Streams) -> None:
+def _sealed(session: Session, child: Child, streams: Streams, *, quiet: bool) -> None:
     """Seal the receipt and say in one line what happened and how to check it."""
     if child.stopped:
         streams.say(f"the agent was stopped: {child.stopped}")
@@ -167,6 +172,8 @@ def _sealed(session: Session, child: Child, streams: Streams) -> None:
         session.seal("complete" if child.ended and not child.signalled else "interrupted")
     except BrokerError as error:
         streams.say(f"{counts}; the receipt could not be sealed: {error}")
+        return
+    if quiet:
         return
     streams.say(
         f"{counts}; receipt {session.receipt_path}; "

@@ -32,6 +32,7 @@ class Past:
         self._debits: list[tuple[tuple[str, ...], int]] = []
         self.workspace = ""
         self.agent = ""
+        self.needs_enforcement = False
         self.at = 0
         self.tickets: dict[str, Ticket] = {}
         self.holders: dict[str, str] = {}
@@ -47,6 +48,7 @@ class Past:
         if kind == "open":
             self.workspace = _text(data, "workspace")
             self.agent = _text(data, "agent")
+            self.needs_enforcement = data.get("needs_enforcement") is not False
         elif kind == "ticket":
             self._root = recorded_ticket(data, self._key)
             self.tickets[self._root.id] = self._root

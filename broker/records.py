@@ -49,7 +49,7 @@ def wellformed(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def opening_data(agent: str, workspace: Path) -> Data:
+def opening_data(agent: str, workspace: Path, needs_enforcement: bool = False) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
         writer = version(DISTRIBUTION)
@@ -59,6 +59,7 @@ def opening_data(agent: str, workspace: Path) -> Data:
         "writer": f"{DISTRIBUTION} {writer}",
         "agent": told(agent, MAX_NAME_CHARS),
         "workspace": wellformed(os.fspath(workspace)),
+        "needs_enforcement": needs_enforcement,
     }
 
 

@@ -84,6 +84,7 @@ class Session:
         agent: str = "",
         own: Sequence[str] = (),
         outside: Outside | None = None,
+        needs_enforcement: bool = False,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -96,6 +97,8 @@ class Session:
             agent: which agent runs, for the receipt.
             own: more paths that no tool may touch, beside the broker's own folders.
             outside: the clock, the randomness and the bus.
+            needs_enforcement: refuse a call that nothing holds to the paths and hosts of the
+                scope, even where the scope names its tool; kept when the session is resumed.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -111,6 +114,7 @@ class Session:
             agent=agent,
             own=own,
             outside=given,
+            needs_enforcement=needs_enforcement,
         )
         session = cls(ground)
         ticket, at = session.ticket, ground.at

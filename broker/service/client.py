@@ -75,6 +75,7 @@ class SessionClient:
         call_id: str = "",
         server: str | None = None,
         cwd: str | None = None,
+        actor: str = "",
     ) -> Decision:
         """
         Ask for a decision; it is recorded, and debited when it allows.
@@ -83,6 +84,7 @@ class SessionClient:
         """
         request = {"op": "decide", "tool": tool, "arguments": arguments, "call_id": call_id}
         request |= {"ticket": self.ticket, "server": server, "cwd": cwd}
+        request["actor"] = actor or None
         try:
             return read_decision(self._ask(request))
         except BrokerError as error:

@@ -8,7 +8,7 @@ a role means for a call (``broker.resolve``).
 Rules a maintainer keeps: a person's own file may say otherwise than a shipped one; a file of
 the workspace may only add tools, and cannot vouch for them, because a repository is not the
 person: such a tool stays one whose effects are not seen, in no group, and its arguments are
-judged on top.
+judged on top (ADR-0007).
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ DATA = {
     "broker.policies": "policies",
     "broker.catalogs": "broker/catalogs",
 }
+LEFT_BY_TOOLS = shutil.ignore_patterns(
+    ".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist"
+)
 NEEDED = ("pytest", "hypothesis", "rfc8785")
 
 WHERE = """
@@ -48,7 +51,9 @@ def main() -> int:
     started_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="broker-wheel-") as folder:
         place = Path(folder)
-        run(sys.executable, "-m", "build", "--outdir", str(place / "dist"), str(ROOT))
+        # From a copy: what an earlier build left beside the sources would hide a missing file.
+        shutil.copytree(ROOT, place / "source", symlinks=True, ignore=LEFT_BY_TOOLS)
+        run(sys.executable, "-m", "build", "--outdir", str(place / "dist"), str(place / "source"))
         (wheel,) = (place / "dist").glob("*.whl")
 
         venv.create(place / "venv", with_pip=True)
@@ -56,7 +61,7 @@ def main() -> int:
         run(python, "-m", "pip", "install", "-qq", str(wheel), *requirements())
 
         away = place / "bench"
-        shutil.copytree(ROOT / "tests", away / "tests", ignore=shutil.ignore_patterns("__py*"))
+        shutil.copytree(place / "source/tests", away / "tests")
         shutil.copy(ROOT / "pyproject.toml", away)
         data = [
             f"{package}:{path.name}"

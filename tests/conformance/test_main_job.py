@@ -63,14 +63,17 @@ def test_the_main_job(workspace: Path, broker_home: Path) -> None:
     assert "not verified (mac)" in broken.out
 
 
-def test_quiet_and_loud(workspace: Path) -> None:
-    """--quiet leaves the terminal to the agent; a warning about the scope is still said."""
+def test_quiet(workspace: Path) -> None:
+    """--quiet leaves out the closing line; warnings and how the agent is held are still said."""
+    scope = ("--scope", "calls=1", "--scope", "calls=2")
     command = ("--", sys.executable, "-c", "print('hello')")
-    said = process("run", "--scope", "calls=1", "--quiet", *command, cwd=workspace)
-    assert (said.code, said.out, said.err) == (0, "hello\n", "")
-    warned = process("run", "--scope", "calls=1", "--scope", "calls=2", "--quiet", *command,
-                     cwd=workspace)  # fmt: skip
-    assert "warning" in warned.err
+    loud = process("run", *scope, *command, cwd=workspace)
+    quiet = process("run", *scope, "--quiet", *command, cwd=workspace)
+    assert (loud.code, loud.out) == (quiet.code, quiet.out) == (0, "hello\n")
+    assert "0 allowed, 0 refused" in loud.err
+    assert "allowed, " not in quiet.err
+    assert "warning: " in quiet.err
+    assert "has no hook" in quiet.err
 
 
 def test_require_enforcement(workspace: Path) -> None:

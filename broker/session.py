@@ -290,6 +290,17 @@ class Session:
         at = self._record("result", data)
         self.bus.publish(ResultRecorded(at, self.sid, call_id, ok))
 
+    def permission(self, call_id: str, *, allowed: bool, reason: str = "") -> None:
+        """
+        Record what the harness's own permission rules said after the ticket had allowed a call.
+
+        Raises:
+            StoreError: it cannot be recorded, or the session is over.
+        """
+        answer = "allow" if allowed else "refuse"
+        data: Data = {"call": told(call_id, MAX_NAME_CHARS), "answer": answer}
+        self._record("permission", {**data, "reason": told(reason)})
+
     def note(self, text: str, *, source: str) -> None:
         """
         Record what somebody says, kept apart from what the gate saw.

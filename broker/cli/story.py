@@ -93,8 +93,9 @@ def _delegate(data: Data) -> str:
     asked = _text(data, "asked_by")
     texts = " ".join(_texts(data, "caveats"))
     if data.get("decision") == "refuse":
-        return f"to {asked} refused ({_text(data, 'caveat')}): {_reason(data)}"
-    return f"to {asked}: {_text(data, 'ticket')}  {texts}".rstrip()
+        return f"asked by {asked}, refused ({_text(data, 'caveat')}): {_reason(data)}"
+    to = f"to {holder}, " if (holder := _text(data, "holder")) else ""
+    return f"{to}asked by {asked}: {_text(data, 'ticket')}  {texts}".rstrip()
 
 
 def _intent(data: Data) -> str:
@@ -109,6 +110,10 @@ def _open(data: Data) -> str:
 def _note(data: Data) -> str:
     text = _text(data, "text")
     return f"{_text(data, 'source') or 'somebody'} says: {text}" if text else _data(data)
+
+
+def _permission(data: Data) -> str:
+    return " ".join([_text(data, "answer"), _text(data, "reason")]).rstrip() or _data(data)
 
 
 def _result(data: Data) -> str:
@@ -133,6 +138,7 @@ _TELLERS: Final[Mapping[str, Callable[[Data], str]]] = {
     "delegate": _delegate,
     "decision": _decision,
     "note": _note,
+    "permission": _permission,
     "result": _result,
     "seal": _seal,
 }

@@ -71,8 +71,10 @@ class OwnSession:
     def permitted(
         self, tool: str, arguments: Mapping[str, object], *, call: str, actor: str
     ) -> str | None:
-        """Return why the default permission rules say no, or None."""
-        return self.rules.denied(tool, arguments)
+        """Return why the default permission rules say no, or None; the answer is recorded."""
+        denied = self.rules.denied(tool, arguments)
+        self.session.permission(call, allowed=denied is None, reason=denied or "")
+        return denied
 
     def delegate(self, scope: Sequence[str], *, parent: str, asked_by: str, holder: str) -> str:
         """Return the id of a narrower ticket, or raise ``AttenuationError`` by name."""
@@ -102,8 +104,10 @@ class LiveSession:
     def permitted(
         self, tool: str, arguments: Mapping[str, object], *, call: str, actor: str
     ) -> str | None:
-        """Return why the default permission rules say no, or None."""
-        return self.rules.denied(tool, arguments)
+        """Return why the default permission rules say no, or None; the answer is recorded."""
+        denied = self.rules.denied(tool, arguments)
+        self.client.permission(call, allowed=denied is None, reason=denied or "")
+        return denied
 
     def delegate(self, scope: Sequence[str], *, parent: str, asked_by: str, holder: str) -> str:
         """Return a narrower ticket, or raise ``AttenuationError`` by name."""

@@ -123,6 +123,15 @@ class SessionClient:
         """
         self._ask({"op": "result", "call_id": call_id, "ok": ok, "output": output})
 
+    def permission(self, call_id: str, *, allowed: bool, reason: str = "") -> None:
+        """
+        Tell the session what the harness's own permission rules said after the ticket.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        self._ask({"op": "permission", "call_id": call_id, "allowed": allowed, "reason": reason})
+
     def describe(self) -> dict[str, object]:
         """
         Return what the session says of itself and of this client's ticket.

@@ -4,7 +4,8 @@ The decision point of one session: a unix socket that agents ask.
 Decided here: who is answered, how long and how many at once, and what each request may ask.
 Not decided here: what passes (``broker.session``), how an agent's hook speaks (``broker.agents``).
 
-Requests are hooks, and objects with ``op``: ``decide``, ``delegate``, ``result``, ``describe``.
+Requests are hooks, and objects with ``op``: ``decide``, ``delegate``, ``permission``,
+``result``, ``describe``.
 There is no way to open an intent, to mint, or to widen over the socket: a model could ask for it.
 
 Rules a maintainer keeps: whatever breaks while a request is read or answered is a refusal, or no
@@ -58,6 +59,7 @@ _OPS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     ),
     "delegate": (frozenset(("scope",)), frozenset(("parent", "holder", "asked_by"))),
     "result": (frozenset(("call_id", "ok")), frozenset(("output",))),
+    "permission": (frozenset(("call_id", "allowed")), frozenset(("reason",))),
     "describe": (frozenset(), frozenset(("ticket",))),
 }
 
@@ -232,6 +234,7 @@ class Server:
             "decide": self._decide,
             "delegate": self._delegate,
             "result": self._result,
+            "permission": self._permission,
             "describe": self._describe,
         }
         return {"ok": True, **answers[op](request)}
@@ -266,6 +269,14 @@ class Server:
             raise InputError("`ok` is true or false")
         call_id = _text(request, "call_id") or ""
         self._session.result(call_id, ok=ok, output=request.get("output"))
+        return {}
+
+    def _permission(self, request: dict[str, object]) -> dict[str, object]:
+        allowed = request["allowed"]
+        if not isinstance(allowed, bool):
+            raise InputError("`allowed` is true or false")
+        call_id, reason = _text(request, "call_id") or "", _text(request, "reason") or ""
+        self._session.permission(call_id, allowed=allowed, reason=reason)
         return {}
 
     def _describe(self, request: dict[str, object]) -> dict[str, object]:

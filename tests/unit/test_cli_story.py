@@ -67,11 +67,11 @@ def entry(kind: str, **data: object) -> Entry:
         ),
         (
             entry("delegate", decision="allow", asked_by="main", ticket="cd", caveats=["calls=1"]),
-            "delegate   to main: cd  calls=1",
+            "delegate   asked by main: cd  calls=1",
         ),
         (
             entry("delegate", decision="refuse", asked_by="kid", caveat="tools", reason="widens"),
-            "delegate   to kid refused (tools): widens",
+            "delegate   asked by kid, refused (tools): widens",
         ),
         (entry("seal", reason="complete", n=5), "seal       complete"),
         (entry("note", text="hi", source="launch"), "note       launch says: hi"),

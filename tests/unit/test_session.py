@@ -291,3 +291,22 @@ def test_relative_paths_start_where_the_agent_is(bench: Bench, tmp_path: Path) -
     session = bench.open()
     assert session.decide("Read", {"file_path": "a.py"}, cwd=str(bench.workspace / "src")).allowed
     assert not session.decide("Read", {"file_path": "src/a.py"}, cwd=os.fspath(tmp_path)).allowed
+
+
+def test_the_harness_answers_after_the_ticket(bench: Bench) -> None:
+    """What a harness's own permission rules said is recorded beside the decision."""
+    session = bench.open()
+    assert read(session, call_id="c1").allowed
+    session.permission("c1", allowed=False, reason="writes are asked about")
+    session.seal()
+    last = [data for kind, data in bench.entries(session.sid) if kind == "permission"]
+    assert last == [{"call": "c1", "answer": "refuse", "reason": "writes are asked about"}]
+
+
+def test_required_enforcement_is_kept_when_resumed(bench: Bench) -> None:
+    """A named tool that nothing holds is refused where the person asked for that, also later."""
+    session = bench.open(["tools=Bash", "paths=src/**"], needs_enforcement=True)
+    assert caveat(session.decide("Bash", {"command": "ls"})) == "enforcement"
+    drop(session)
+    again = Session.resume(session.sid, home=bench.home, outside=bench.outside)
+    assert caveat(again.decide("Bash", {"command": "ls"})) == "enforcement"

@@ -107,6 +107,23 @@ def test_a_signal_before_the_start_prevents_it() -> None:
             started(child, "exit 0")
 
 
+def test_a_signal_amid_the_start_reaches_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that comes while the process is being made is not lost."""
+    real = module.subprocess.Popen
+
+    def slow(*given: object, **more: object) -> object:
+        process = real(*given, **more)  # type: ignore[call-overload]  # passed on as it came
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    with Child() as child:
+        monkeypatch.setattr(module.subprocess, "Popen", slow)
+        started(child, "exec sleep 30")
+        monkeypatch.undo()
+        assert child.wait(never) == 143
+        assert child.signalled == signal.SIGTERM
+
+
 def test_a_program_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
     """A file that is no program says so."""
     (tmp_path / "x").write_text("not a program")

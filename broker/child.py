@@ -93,6 +93,8 @@ class Child:
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise LaunchError(f"`{command[0]}` cannot be started: {error}") from error
+        if self.signalled:
+            self._end(self.signalled)  # it came while the process was being made
 
     def wait(self, escaped: Callable[[], str | None]) -> int:
         """

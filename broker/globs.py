@@ -226,9 +226,9 @@ def path_witness(
     hard = [p for p in map(read_path, left) if not p.head.startswith(prefixes)]
     if not hard:
         return None
-    from broker.inclusion import Budget, witness  # noqa: PLC0415 (rarely needed)
+    from broker.inclusion import StepBudget, witness  # noqa: PLC0415 (rarely needed)
 
-    budget = Budget(steps)
+    budget = StepBudget(steps)
     for pattern in hard:
         near = [p for p in read if _may_meet(p.head, pattern.head)]
         try:

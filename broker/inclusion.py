@@ -49,7 +49,7 @@ class Universe:
     accepts: Callable[[int], bool]
 
 
-class Budget:
+class StepBudget:
     """Counts the steps of one decision, which may take several searches."""
 
     __slots__ = ("left",)
@@ -146,7 +146,9 @@ class _Machine:
 _SHOWN: Final = "xyzabcdefghijklmnopqrstuvw0123456789"
 
 
-def _symbols(narrow: Tokens, wide: Iterable[Tokens], told: str, budget: Budget) -> tuple[str, ...]:
+def _symbols(
+    narrow: Tokens, wide: Iterable[Tokens], told: str, budget: StepBudget
+) -> tuple[str, ...]:
     """
     Return one character for each kind that must be told apart where ``narrow`` has a choice.
 
@@ -190,7 +192,7 @@ def _moves(machine: _Machine, state: int, symbols: Iterable[str]) -> list[_Move]
 
 
 def witness(
-    narrow: Tokens, wide: Sequence[Tokens], universe: Universe, budget: Budget
+    narrow: Tokens, wide: Sequence[Tokens], universe: Universe, budget: StepBudget
 ) -> str | None:
     """
     Return a shortest text of the universe that ``narrow`` matches and no ``wide`` does.

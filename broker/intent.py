@@ -50,7 +50,7 @@ class Intents:
 
     >>> opened = Intents().open(TypedLine("fix the failing test", "argument"), 0)
     >>> opened.digest[:8]
-    'f5ba4d17'
+    '75804d69'
     """
 
     __slots__ = ("current",)

@@ -235,9 +235,9 @@ def tool_witness(
     if not left or "*" in held:
         return None
     matcher = tool_matcher(wide)
-    from broker.inclusion import Budget, witness  # noqa: PLC0415 (rarely needed)
+    from broker.inclusion import StepBudget, witness  # noqa: PLC0415 (rarely needed)
 
-    budget = Budget(steps)
+    budget = StepBudget(steps)
     read = [read_tool(p) for p in wide]
     for pattern in map(read_tool, left):
         head = pattern.pieces[0]

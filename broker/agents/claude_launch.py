@@ -26,6 +26,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -124,7 +125,7 @@ class ClaudeLaunch:
         'fix the test'
         """
         arguments = _options(command)
-        for flag, text in zip(arguments, [*arguments[1:], "-"], strict=True):
+        for flag, text in pairwise([*arguments, "-"]):
             if flag in ("-p", "--print") and not text.startswith("-") and text.strip():
                 return text
         return None

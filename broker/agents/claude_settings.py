@@ -26,7 +26,7 @@ from typing import Final
 MAX_SETTINGS_BYTES: Final = 4 * 2**20
 SWITCHES: Final = ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE")
 
-_OFF_IN_TEXT: Final = re.compile(r'"disableAllHooks"\s*:\s*(?!\s|false\b|"false"|null\b)')
+_OFF_IN_TEXT: Final = re.compile(r'"disableAllHooks"\s*:\s*(?:true|"(?!f)|[0-9{\[-])')
 _ANCHORED: Final = re.compile(r"\A(\w+)\(/(?!/)")
 _MANAGED: Final = (
     "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"

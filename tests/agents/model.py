@@ -49,13 +49,14 @@ class Model:
     """
     The server; use it in a ``with``.
 
-    ``seen`` holds the results in the order in which they came, each once.
+    ``seen`` holds the results in the order in which they came, each once; ``asked`` the text of
+    every request.
     """
 
     def __init__(self, scripts: Mapping[str, Sequence[Say | Use]]) -> None:
         self.scripts = scripts
         self.seen: dict[str, Seen] = {}
-        self.requests = 0
+        self.asked: list[str] = []
         self.lock = threading.Lock()
         model = self
 
@@ -120,7 +121,7 @@ class Model:
                     self.keep(part)
         turns = self.scripts.get(name or "", ())
         with self.lock:
-            self.requests += 1
+            self.asked.append(json.dumps(body, ensure_ascii=False))
         what = turns[turn] if body.get("tools") and turn < len(turns) else Say("nothing to add")
         return as_message(what, f"{name}-{turn}", body.get("model", "model"))
 

@@ -1,0 +1,295 @@
+"""A run from its beginning to its end."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from broker.agents.adapter import Plain
+from broker.errors import ConfigError, LaunchError, ScopeError
+from broker.home import Home
+from broker.launch import run
+from tests.hookkit import within
+from tests.runkit import asker, finished, start
+from tests.sessionkit import Bench, bench
+
+__all__ = ["bench"]
+
+
+def launch(bench: Bench, *command: str, **more: object) -> tuple[int, str]:
+    """Run a command in this process, and return exit code and the broker's own lines."""
+    lines = io.StringIO()
+    code = run(
+        command,
+        texts=("tools=Read,Edit", "paths=src/**"),
+        workspace=bench.workspace,
+        home=bench.home,
+        stderr=lines,
+        **more,  # type: ignore[arg-type]  # tests pass what they like
+    )
+    return code, lines.getvalue()
+
+
+def only_session(bench: Bench) -> str:
+    """Return the name of the one session."""
+    (info,) = bench.receipts().sessions()
+    return info.sid
+
+
+def kinds(bench: Bench) -> list[str]:
+    """Return the kinds of the one receipt's entries."""
+    return [kind for kind, _ in bench.entries(only_session(bench))]
+
+
+def test_an_agent_runs_under_its_ticket(bench: Bench) -> None:
+    """What it asks is decided and recorded, its exit code is the run's, and one line sums up."""
+    code, out, err = finished(
+        start(asker(2), home=bench.home.state.parent, workspace=bench.workspace, intent="do it")
+    )
+    assert code == 0, err
+    assert out.splitlines() == ["r0 allow", "s0 tools", "r1 allow", "s1 tools"]
+    sid = only_session(bench)
+    summary = err.splitlines()[-1]
+    assert summary.startswith("broker: 2 allowed, 2 refused; receipt ")
+    assert str(bench.receipts().path(sid)) in summary
+    assert f"broker receipt {sid[:8]} --verify" in summary
+    assert kinds(bench) == ["open", "intent", "ticket", *["decision"] * 4, "note", "seal"]
+    assert bench.verdict(sid).state == "SEALED"
+
+
+def test_the_streams_are_the_agents(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    """What the agent prints is not touched, and nothing is mixed into it."""
+    code, said = launch(bench, "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert code == 3
+    assert capfd.readouterr() == ("out\n", "err\n")
+    assert all(line.startswith("broker: ") for line in said.splitlines())
+
+
+def test_the_environment_names_the_session_and_no_key(
+    bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The agent finds its socket and session, no ticket of somebody else's and no secret."""
+    given = {**os.environ, "BROKER_TICKET": "old", "MARK": "kept"}
+    assert launch(bench, "env", environ=given)[0] == 0
+    found = dict(line.split("=", 1) for line in capfd.readouterr().out.splitlines() if "=" in line)
+    sid = only_session(bench)
+    assert found["BROKER_SESSION"] == sid
+    assert found["MARK"] == "kept"
+    assert "BROKER_TICKET" not in found
+    assert bench.key().secret.hex() not in repr(found)
+    assert not os.path.exists(found["BROKER_SOCKET"])
+
+
+def test_the_agent_starts_in_the_workspace(
+    bench: Bench, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From outside it starts in the workspace, from a folder inside it starts there."""
+    monkeypatch.chdir("/")
+    launch(bench, "pwd")
+    monkeypatch.chdir(bench.workspace / "src")
+    launch(bench, "pwd")
+    assert capfd.readouterr().out.split() == [str(bench.workspace), str(bench.workspace / "src")]
+
+
+def test_a_plain_command_is_not_called_held(bench: Bench) -> None:
+    """Without a hook the person is told that the agent is held only to what it asks."""
+    assert "has no hook" in launch(bench, "true")[1]
+
+
+def test_nothing_is_started_when_something_is_wrong(bench: Bench) -> None:
+    """A slip in the scope, an unknown program or no command at all starts nothing."""
+    mark = bench.workspace / "mark"
+    with pytest.raises(ScopeError):
+        run(["touch", str(mark)], texts=["path=x"], home=bench.home, workspace=bench.workspace)
+    for command in ([], ["no-such-program-x"], [str(bench.workspace)]):
+        with pytest.raises(LaunchError):
+            run(command, home=bench.home, workspace=bench.workspace)
+    assert not mark.exists()
+    assert not bench.home.state.exists()
+
+
+def test_a_run_inside_a_run_mints_nothing(bench: Bench) -> None:
+    """A model that starts the broker again does not get a wider ticket."""
+    for name in ("BROKER_SOCKET", "BROKER_SESSION"):
+        with pytest.raises(LaunchError, match="inside a run"):
+            launch(bench, "true", environ={**os.environ, name: "x"})
+
+
+def test_an_agent_that_cannot_be_held_is_not_started(bench: Bench) -> None:
+    """What the adapter refuses is refused before a session begins."""
+
+    class Unholdable(Plain):
+        name = "unholdable"
+
+        def check(self, command: object, environ: object) -> None:
+            raise LaunchError("no")
+
+    with pytest.raises(LaunchError):
+        launch(bench, "true", adapter=Unholdable())
+    assert not bench.home.state.exists()
+
+
+def test_an_agent_that_slips_away_is_stopped(bench: Bench) -> None:
+    """A run that is not held any more ends, and the receipt says why."""
+
+    class Slippery(Plain):
+        name = "slippery"
+
+        def escaped(self) -> str | None:
+            return "the hook is gone"
+
+    code, said = launch(bench, "sleep", "30", adapter=Slippery())
+    assert code == 143
+    assert "the hook is gone" in said
+    sid = only_session(bench)
+    assert bench.verdict(sid).state == "INTERRUPTED"
+    notes = [data["text"] for kind, data in bench.entries(sid) if kind == "note"]
+    assert notes == [
+        "the agent was stopped: the hook is gone",
+        "the agent ended with exit code 143",
+    ]
+
+
+def test_the_prompt_on_the_command_line_is_the_intent(bench: Bench) -> None:
+    """Where the adapter finds a typed prompt it opens the intent, unless one was given."""
+
+    class Prompted(Plain):
+        name = "prompted"
+
+        def prompt(self, command: object) -> str | None:
+            return "from the prompt"
+
+    launch(bench, "true", adapter=Prompted())
+    (data,) = (d for k, d in bench.entries(only_session(bench)) if k == "intent")
+    assert data["line"] == "from the prompt"
+
+
+def test_turned_off_it_says_so_loudly(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    """With the broker turned off there is no veto and no receipt, and nobody can miss that."""
+    bench.home.config.mkdir(parents=True)
+    (bench.home.config / "broker.toml").write_text("[broker]\nenabled = false\n")
+    code, said = launch(bench, "sh", "-c", "echo ${BROKER_SOCKET-none}; exit 5")
+    assert code == 5
+    assert capfd.readouterr().out == "none\n"
+    assert "NOT ENABLED" in said
+    assert "nothing is refused and nothing is recorded" in said
+    assert not bench.home.state.exists()
+
+
+def test_a_configuration_that_is_not_understood_starts_nothing(bench: Bench) -> None:
+    """A slip in the configuration is an error, never *enabled* or *not enabled* by guess."""
+    bench.home.config.mkdir(parents=True)
+    (bench.home.config / "broker.toml").write_text("[broker]\nenabled = off\n")
+    with pytest.raises(ConfigError):
+        launch(bench, "true")
+
+
+def test_a_workspaces_configuration_is_not_read(bench: Bench) -> None:
+    """A workspace cannot turn the broker off."""
+    for name in ("broker.toml", ".broker/broker.toml"):
+        (bench.workspace / name).parent.mkdir(exist_ok=True)
+        (bench.workspace / name).write_text("[broker]\nenabled = false\n")
+    assert "NOT ENABLED" not in launch(bench, "true")[1]
+    assert kinds(bench)[-1] == "seal"
+
+
+def test_the_socket_lies_in_a_private_folder(
+    bench: Bench, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Where the user's own runtime folder is too long or not private, one is made for the run."""
+    show = ("sh", "-c", 'echo "$BROKER_SOCKET"; stat -c %a "$(dirname "$BROKER_SOCKET")"')
+    launch(bench, *show)
+    long = tmp_path / ("x" * 90)
+    for runtime in (long, tmp_path / "open"):
+        runtime.mkdir(mode=0o755)
+        home = bench.home
+        bench.home = Home(home.state, home.data, home.config, runtime)
+        launch(bench, *show)
+    lines = capfd.readouterr().out.split()
+    sockets, modes = lines[::2], lines[1::2]
+    assert modes == ["700"] * 3
+    assert sockets[0].startswith(str(tmp_path / "home" / "run"))
+    for socket in sockets[1:]:
+        assert "broker-" in socket
+        assert not Path(socket).parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_signal_seals_the_receipt(bench: Bench, number: signal.Signals, code: int) -> None:
+    """Asked to end, the run ends its agent and seals the receipt as interrupted."""
+    run_ = start(["sleep", "60"], home=bench.home.state.parent, workspace=bench.workspace)
+    assert within(20, (bench.home.data / "keys/receipt.key").exists)
+    assert within(20, lambda: bool(list(bench.home.runtime.glob("*"))))
+    assert within(20, lambda: child_of(run_.pid) != 0)
+    os.kill(run_.pid, number)
+    found, _, err = finished(run_)
+    assert found == code, err
+    verdict = bench.verdict(only_session(bench))
+    assert (verdict.state, verdict.reason) == ("INTERRUPTED", "interrupted")
+
+
+def child_of(pid: int) -> int:
+    """Return a child of a process that has become another program, or 0."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return next(
+            (
+                int(c)
+                for c in children
+                if os.readlink(f"/proc/{c}/exe") != os.readlink(f"/proc/{pid}/exe")
+            ),
+            0,
+        )
+    except OSError:
+        return 0
+
+
+def test_a_crashed_agent_leaves_a_whole_receipt(bench: Bench) -> None:
+    """An agent that is killed ends the run with its code, and the receipt is complete."""
+    assert launch(bench, "sh", "-c", "kill -9 $$")[0] == 137
+    sid = only_session(bench)
+    assert bench.verdict(sid).state == "SEALED"
+    (note,) = (d for k, d in bench.entries(sid) if k == "note")
+    assert note["text"] == "the agent ended with exit code 137"
+
+
+def test_an_abandoned_session_is_sealed_at_the_next_start(bench: Bench) -> None:
+    """What a killed broker left open is sealed by the next run, socket and all."""
+    from tests.sessionkit import drop
+
+    session = bench.open()
+    drop(session)
+    bench.home.runtime.mkdir()
+    (bench.home.runtime / session.sid).write_text("")
+    launch(bench, "true")
+    assert bench.verdict(session.sid).reason == "abandoned"
+    assert list(bench.home.runtime.iterdir()) == []
+
+
+def test_a_terminal_stays_the_agents(bench: Bench) -> None:
+    """Started in a terminal, the agent has the terminal, and its size and keys."""
+    import pty
+
+    pid, master = pty.fork()
+    if pid == 0:
+        code, _ = launch(
+            bench, "sh", "-c", "test -t 0 && test -t 1 && echo it-is; read x; echo got-$x"
+        )
+        os._exit(code)
+    os.write(master, b"key\n")
+    text = b""
+    try:
+        while part := os.read(master, 1_000):
+            text += part
+    except OSError:
+        pass  # the other end is closed
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert b"it-is" in text
+    assert b"got-key" in text
+    os.close(master)

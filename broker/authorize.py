@@ -242,7 +242,7 @@ def _outside(bound: PathBound, subject: PathSubject) -> Decision:
     spelled = subject.spelled
     leads = ""
     if not subject.places:
-        leads = ", which lies outside the workspace,"
+        leads = f" ({subject.why})" if subject.why else ", which lies outside the workspace,"
     elif subject.inner_git:
         leads = ", which lies inside .git and is written only where .git is named,"
     elif subject.places[-1].rstrip("/") != spelled:

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from broker.errors import Break, InputError, RecordError
 from broker.limits import MAX_RECORD_DEPTH, MAX_SAFE_INT, MAX_SID_CHARS
@@ -44,17 +43,42 @@ _SECOND = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)", re.ASCII)
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-canonical: Callable[[object], str] = json.JSONEncoder(
+_encoder = json.JSONEncoder(
     ensure_ascii=False,
     allow_nan=False,
     check_circular=False,
     sort_keys=True,
     separators=(",", ":"),
-).encode
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+def _chunks() -> Callable[[object, int], Iterable[str]] | None:
+    """Return the encoder's inner function, made once; ``encode`` makes it anew each time."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return None
+    made: Callable[[object, int], Iterable[str]] = make(
+        None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", True, False, False
+    )
+    return made
+
+
+_inner = _chunks()
+
+
+def canonical(value: object) -> str:
+    """
+    Return the canonical text of a JSON value: RFC 8785 within the restricted data model.
+
+    Raises:
+        TypeError, ValueError, RecursionError: not JSON, or nested too deep.
+    """
+    if _inner is None:
+        return _encoder.encode(value)
+    return "".join(_inner(value, 0))
+
+
+class Entry(NamedTuple):
     """One line of a receipt: its number, the hash of its bytes, its kind, instant and data."""
 
     n: int

@@ -168,6 +168,37 @@ def test_signed_fields_out_of_place(changed: dict[str, object], reason: str) -> 
     assert broken(chain, signed_fields(chain, **changed)) == reason
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (b'{"at":', b'{"aa":', "schema"),
+        (b'","data":', b'","date":', "schema"),
+        (b":00.000Z", b":00.00xZ", "schema"),
+        (b":00.000Z", b":00.000z", "schema"),
+        (b":00.000Z", b":00 000Z", "schema"),
+        (b',"kid":', b', "kid":', "canon"),
+        (b'"data":{}', b'"data":{},"extra":1', "schema"),
+        (b'"data":{}', b'"data":{},"data":{}', "dupkey"),
+    ],
+)
+def test_signed_bytes_out_of_place(old: bytes, new: bytes, reason: str) -> None:
+    """A line whose signed bytes are off by a little is refused, also behind one like it."""
+    chain, line = begun()
+    chain.accept(line)
+    body = chain.compose("note", "{}", WHEN)[:-74] + b"}"
+    assert old in body
+    assert broken(chain, signed(body.replace(old, new), "s1")) == reason
+
+
+@pytest.mark.parametrize("place", [-1, -2, -67, -68, -74])
+def test_the_bytes_around_a_tag_are_fixed(place: int) -> None:
+    """What the tag does not cover, its own wrapping, is compared byte by byte."""
+    chain, line = begun()
+    changed = bytearray(line)
+    changed[place] ^= 1
+    assert broken(chain, bytes(changed)) == "format"
+
+
 def test_missing_fields_and_other_values() -> None:
     """A signed text that is no object, or lacks a key, is refused."""
     chain, line = begun()

@@ -177,13 +177,15 @@ def test_depth_at_its_limit() -> None:
 
 def test_a_known_shape_does_not_let_other_types_in() -> None:
     """After a text was recorded under a key, a float, a byte string or an odd key still is not."""
-    encode_data({"a": "x", "b": {"c": "y"}})
+    for good in ({"a": "x", "b": {"c": "y"}}, {"a": "x", "b": {"1": "y"}}, {"1": "x"}):
+        encode_data(good)
     bad: list[dict[object, object]] = [
         {"a": 1.5, "b": {"c": "y"}},
         {"a": b"x", "b": {"c": "y"}},
         {"a": "\udfff", "b": {"c": "y"}},
         {"a": "x", "b": {1: "y"}},
         {"a": "x", 1: {"c": "y"}},
+        {1: "x"},
     ]
     for data in bad:
         with pytest.raises(RecordError):

@@ -159,6 +159,32 @@ def test_a_fault_during_the_last_seal_leaves_a_receipt_to_mend(
     assert kinds(scene) == ["open", "recover"]
 
 
+def test_a_disk_that_stays_full_is_written_to_no_more(scene: Scene, faults: Faults) -> None:
+    """When the space held back does not help either, the first fault stands, and that is all."""
+    receipt = scene.receipts.resume("s1", at=AT)
+    before = scene.content("s1")
+    faults.calls.clear()
+
+    def act(name: str, real: Callable[..., Any], *arguments: Any) -> Any:
+        faults.at += 1
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    faults.at, faults.act = 0, act
+    for _ in range(2):
+        assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.disk_full"
+    assert faults.calls == ["write", "write"]
+    assert not receipt.sealed
+    assert (scene.content("s1"), scene.outcome("s1")) == (before, "OPEN")
+
+
+def test_a_session_begins_in_order(tmp_path: Path) -> None:
+    """Head, names, space held back, line 0, head: each is durable before the next."""
+    faults = Faults()
+    fill(new_receipts(tmp_path, faults.disk()), "s9", 0)
+    head, names, space = ["write", "sync", "sync"], ["sync", "sync"], ["write", "sync"]
+    assert faults.calls == [*head, *names, *space, "write", "sync", "pwrite", "sync"]
+
+
 def test_a_short_write_on_a_full_disk_seals(
     scene: Scene, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +198,7 @@ def test_a_short_write_on_a_full_disk_seals(
     )
     faults.at, faults.act, faults.only = faults.calls.count("write"), short, "write"
     assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.disk_full"
+    assert receipt.sealed
     assert kinds(scene) == ["open", "recover", "seal"]
 
 

@@ -202,3 +202,23 @@ def test_a_failing_disk_gives_no_verdict(scene: Scene, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "pread", fail)
     assert scene.outcome("s1") == "unverifiable.unreadable"
     assert scene.outcome("s1", head=False) == "unverifiable.unreadable"
+
+
+def test_a_seal_that_was_not_in_sight_is_not_believed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should the look ahead for a seal miss one, its unproven root is a break, not a verdict."""
+    monkeypatch.setattr(sys.modules["broker.receipt.verify"], "_SEAL_LINE_BYTES", 10)
+    assert scene.outcome("s1") == "after_seal"
+    assert scene.outcome("s2") == "OPEN"
+
+
+def test_a_forged_line_of_the_same_length_is_a_fork(scene: Scene) -> None:
+    """The head binds the last line's hash, not only the size of the file."""
+    forged = rechained(
+        scene.lines("s2"),
+        "s2",
+        lambda n, fields: fields["data"].update(tool="Bash") if n == 3 else None,
+    )
+    scene.put("s2", forged)
+    assert scene.outcome("s2") == "fork"

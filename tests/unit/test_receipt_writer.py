@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import signal
 import threading
 import weakref
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from broker.errors import LimitError, RecordError, StoreError
 from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S, MAX_LINE_BYTES
+from broker.receipt.chain import Chain
 from broker.receipt.entry import APPENDED
 from broker.receipt.verify import read_entries
 from tests.receiptkit import (
@@ -252,6 +254,41 @@ def test_an_interruption_within_an_append_is_mended(
     assert receipt.append("note", {"who": "second"}, at=AT).n == 2
     verdict = scene.verify("s1")
     assert (verdict.state, verdict.lines, verdict.beyond) == ("OPEN", 3, 0)
+
+
+def test_an_interruption_within_the_note_of_a_line_is_mended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception that leaves the chain's memory half changed does not reach the file."""
+    receipt = fill(scene.receipts, "s1", 0)
+
+    def interrupted(chain: Chain, kind: str, at: str, line: bytes) -> None:
+        chain.n += 1
+        chain.size += len(line) + 1
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Chain, "push", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            receipt.append("note", {}, at=AT)
+    assert receipt.append("note", {}, at=AT).n == 2
+    assert (scene.verify("s1").lines, scene.verify("s1").beyond) == (3, 0)
+
+
+def test_a_fork_while_another_thread_appends(scene: Scene) -> None:
+    """A child forked while a thread was inside an append can append all the same."""
+    receipt = fill(scene.receipts, "s1", 0)
+
+    def act() -> None:
+        signal.alarm(20)
+        receipt.append("note", {}, at=AT)
+
+    receipt._mutex.acquire()
+    try:
+        assert in_child(act) == 0
+    finally:
+        receipt._mutex.release()
+    assert receipt.append("note", {}, at=AT).n == 2
 
 
 def test_closing_tells_that_waiting_lines_are_not_durable(scene: Scene, faults: Faults) -> None:

@@ -86,7 +86,7 @@ def run(
         outside: the clock, the randomness and the bus.
         stderr: where the broker's own lines go.
         require_enforcement: refuse a call that the scope names but nothing can hold.
-        quiet: leave out the closing line when nothing went wrong.
+        quiet: say only warnings and what went wrong.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.

@@ -33,10 +33,11 @@ from broker.errors import BrokerError, LaunchError, StoreError
 from broker.ground import Outside, key_path
 from broker.home import Home
 from broker.intent import TypedLine
+from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.keys import load_or_create_key
 from broker.recovery import seal_abandoned
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
-from broker.service.server import MAX_SOCKET_PATH_BYTES, Server
+from broker.service.server import Server
 from broker.session import Session
 
 SOCKET_NAME: Final = "s"

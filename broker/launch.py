@@ -129,7 +129,7 @@ def run(
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")
-        if how.name == Plain.name and not quiet:
+        if how.name == Plain.name:
             streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
         launch = Launch(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Final
 
 from broker.errors import ConfigError
+from broker.limits import MAX_CONFIG_BYTES
 
 FILE_NAME: Final = "broker.toml"
-MAX_CONFIG_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,12 @@ ticket descends from the one it has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from broker.errors import InputError, LimitError
 from broker.guard import TicketGuard
-from broker.records import MAX_NAME_CHARS, told
+from broker.limits import MAX_NAME_CHARS, MAX_TICKETS
+from broker.records import told
 from broker.ticket import Ticket, verify_chain
-
-MAX_TICKETS: Final = 10_000  # tickets that one session keeps in mind
 
 
 class Custody:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, Literal
+from typing import Literal
 
 from broker.errors import InputError
+from broker.limits import MAX_INTENT_CHARS
 
-MAX_LINE_CHARS: Final = 65_536
 Channel = Literal["argument", "terminal"]
 
 
@@ -77,8 +77,8 @@ class Intents:
         text = line.text.strip()
         if not text:
             raise InputError("the intent is empty: say in a line what is to be done")
-        if len(text) > MAX_LINE_CHARS:
-            raise InputError(f"the intent has more than {MAX_LINE_CHARS} characters")
+        if len(text) > MAX_INTENT_CHARS:
+            raise InputError(f"the intent has more than {MAX_INTENT_CHARS} characters")
         self.current = Intent(text, digest(text), at)
         return self.current
 

@@ -33,10 +33,11 @@ from broker.errors import BrokerError, LaunchError, StoreError
 from broker.ground import Outside, key_path
 from broker.home import Home
 from broker.intent import TypedLine
+from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.keys import load_or_create_key
 from broker.recovery import seal_abandoned
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
-from broker.service.server import MAX_SOCKET_PATH_BYTES, Server
+from broker.service.server import Server
 from broker.session import Session
 
 SOCKET_NAME: Final = "s"
@@ -128,7 +129,7 @@ def run(
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")
-        if how.name == Plain.name and not quiet:
+        if how.name == Plain.name:
             streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
         launch = Launch(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)

@@ -52,8 +52,20 @@ MAX_GROUP_LINES: Final = 64  # lines that release nothing, before they are made 
 MAX_GROUP_S: Final = 0.05  # seconds between the first such line and the one that flushes it
 RESERVE_BYTES: Final = 65_536  # bytes held back so that a full disk still takes the seal
 
+# ── sessions ──
+MAX_CONFIG_BYTES: Final = 65_536  # bytes of the configuration file
+MAX_INTENT_CHARS: Final = 65_536  # characters in the typed line of an intent
+MAX_TICKETS: Final = 10_000  # tickets that one session keeps in mind
+MAX_NAME_CHARS: Final = 256  # characters kept of a tool, a call id, an actor
+MAX_TEXT_CHARS: Final = 1_024  # characters kept of a path, a command, a reason
+MAX_SUBJECTS_KEPT: Final = 64  # paths and URLs named in one entry
+
 # ── the decision service ──
 MAX_REQUEST_BYTES: Final = 64 * 2**20  # bytes of one request to a session's socket
+MAX_AGENT_CHARS: Final = 64  # characters in the name of a hook's agent
+MAX_CONNECTIONS: Final = 64  # connections served at the same time; more wait their turn
+MAX_SOCKET_PATH_BYTES: Final = 103  # bytes of a socket's path that every system takes
+MAX_SETTINGS_BYTES: Final = 4 * 2**20  # bytes of an agent's settings file
 
 # ── the reference agent ──
 MAX_FILE_BYTES: Final = 8 * 2**20  # bytes of one file that a tool reads

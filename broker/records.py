@@ -20,15 +20,19 @@ from typing import Final
 
 from broker.calls import Call, Decision, PathSubject, UrlSubject
 from broker.errors import Break, TicketFormatError
-from broker.intent import MAX_LINE_CHARS, Intent
+from broker.intent import Intent
+from broker.limits import (
+    MAX_INTENT_CHARS,
+    MAX_NAME_CHARS,
+    MAX_SCOPE_CHARS,
+    MAX_SUBJECTS_KEPT,
+    MAX_TEXT_CHARS,
+)
 from broker.redact import redacted
 from broker.ticket import Ticket, verify_chain
 from broker.wire import mac
 
 DISTRIBUTION: Final = "capability-broker"
-MAX_NAME_CHARS: Final = 256  # a tool, a call id, an actor
-MAX_TEXT_CHARS: Final = 1_024  # a path, a command, a reason
-MAX_SUBJECTS_KEPT: Final = 64  # paths and URLs named in one entry
 
 Data = dict[str, object]
 
@@ -65,7 +69,7 @@ def opening_data(agent: str, workspace: Path, needs_enforcement: bool = False) -
 
 def intent_data(intent: Intent) -> Data:
     """Return the data of the ``intent`` entry; its digest is that of the line as typed."""
-    return {"line": told(intent.line, MAX_LINE_CHARS), "digest": intent.digest}
+    return {"line": told(intent.line, MAX_INTENT_CHARS), "digest": intent.digest}
 
 
 def decision_data(call: Call, decision: Decision, *, call_id: str, ticket: str, actor: str) -> Data:
@@ -132,7 +136,7 @@ def ticket_data(ticket: Ticket, texts: Iterable[str]) -> Data:
     """Return the data of the ``ticket`` entry: what was typed, and the chain."""
     return {
         "ticket": ticket.id,
-        "caveats": [told(t, 16_384) for t in texts],
+        "caveats": [told(t, MAX_SCOPE_CHARS) for t in texts],
         "chain": [block.decode() for block in ticket.blocks],
     }
 

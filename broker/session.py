@@ -34,9 +34,9 @@ from broker.ground import Ground, Outside, again, begin
 from broker.guard import TicketGuard
 from broker.home import Home
 from broker.intent import TypedLine
+from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
 from broker.records import (
-    MAX_NAME_CHARS,
     Data,
     decision_data,
     delegation_data,

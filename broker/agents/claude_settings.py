@@ -23,7 +23,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-MAX_SETTINGS_BYTES: Final = 4 * 2**20
+from broker.limits import MAX_SETTINGS_BYTES
+
 SWITCHES: Final = ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE")
 
 _OFF_IN_TEXT: Final = re.compile(r'"disableAllHooks"\s*:\s*(?:true|"(?!f)|[0-9{\[-])')

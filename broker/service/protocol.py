@@ -26,13 +26,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from broker.errors import InputError, LimitError
-from broker.limits import MAX_REQUEST_BYTES
+from broker.limits import MAX_AGENT_CHARS, MAX_REQUEST_BYTES
 
 LENGTH_BYTES: Final = 4
 ALLOW: Final = b"answer/1 allow\n"
 REFUSE: Final = b"answer/1 refuse\n"
 HOOK: Final = b"hook "
-MAX_AGENT_CHARS: Final = 64
 _CHUNK: Final = 2**18
 
 

@@ -28,6 +28,7 @@ from typing import Final, Protocol
 from broker.boundary import contained
 from broker.calls import Decision
 from broker.errors import BrokerError, InputError, StoreError
+from broker.limits import MAX_CONNECTIONS, MAX_SOCKET_PATH_BYTES
 from broker.records import wellformed
 from broker.service.peer import is_own
 from broker.service.protocol import (
@@ -43,14 +44,10 @@ from broker.service.protocol import (
 from broker.session import MAIN, Session
 from broker.ticket import describe
 
-MAX_CONNECTIONS: Final = 64  # served at the same time; more wait their turn
 BACKLOG: Final = 256
 REQUEST_S: Final = 30.0  # from one answer until the next request is received, and to send one
 POLL_S: Final = 0.5  # how soon the listening thread sees that it is over
 STOP_S: Final = 2.0  # for answers under way when the server stops
-
-# The largest path that every system takes for a socket's name (macOS: 104 bytes with the end).
-MAX_SOCKET_PATH_BYTES: Final = 103
 
 _OPS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "decide": (

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from broker.agents.claude_settings import (
-    MAX_SETTINGS_BYTES,
     config_folder,
     managed_settings,
     off_in_environment,
@@ -17,6 +16,7 @@ from broker.agents.claude_settings import (
     user_settings,
     workspace_rules,
 )
+from broker.limits import MAX_SETTINGS_BYTES
 
 
 @pytest.fixture

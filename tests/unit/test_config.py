@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import MAX_CONFIG_BYTES, load_config
+from broker.config import load_config
 from broker.errors import ConfigError
+from broker.limits import MAX_CONFIG_BYTES
 
 
 def write(folder: Path, text: str | bytes) -> Path:

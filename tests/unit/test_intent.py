@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.errors import InputError
-from broker.intent import MAX_LINE_CHARS, Intents, TypedLine, digest
+from broker.intent import Intents, TypedLine, digest
+from broker.limits import MAX_INTENT_CHARS
 
 
 def test_a_typed_line_opens_the_intent() -> None:
@@ -41,7 +42,7 @@ def test_an_intent_opens_once() -> None:
     assert intents.current == first
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "x\ud800", "x" * (MAX_LINE_CHARS + 1)])
+@pytest.mark.parametrize("text", ["", " \n\t", "x\ud800", "x" * (MAX_INTENT_CHARS + 1)])
 def test_a_line_that_says_nothing_readable_is_an_error(text: str) -> None:
     """Empty, endless and malformed lines open nothing, and leave nothing open."""
     intents = Intents()
@@ -52,4 +53,4 @@ def test_a_line_that_says_nothing_readable_is_an_error(text: str) -> None:
 
 def test_the_longest_line_is_taken() -> None:
     """A line of exactly the limit is a line."""
-    assert len(Intents().open(TypedLine("x" * MAX_LINE_CHARS, "argument"), 0).line) == 65_536
+    assert len(Intents().open(TypedLine("x" * MAX_INTENT_CHARS, "argument"), 0).line) == 65_536

@@ -13,10 +13,9 @@ from broker.calls import ALLOW, Call, Decision, PathSubject, Refusal, UrlSubject
 from broker.caveats import calls, tools
 from broker.errors import Break
 from broker.intent import Intent
+from broker.limits import MAX_SUBJECTS_KEPT, MAX_TEXT_CHARS
 from broker.receipt.entry import encode_data
 from broker.records import (
-    MAX_SUBJECTS_KEPT,
-    MAX_TEXT_CHARS,
     decision_data,
     delegation_data,
     intent_data,

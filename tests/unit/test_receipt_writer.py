@@ -302,20 +302,27 @@ def test_closing_tells_that_waiting_lines_are_not_durable(scene: Scene, faults: 
 
 
 def test_a_child_holds_no_lock_of_its_parent(scene: Scene) -> None:
-    """A forked child that lives on without writing keeps nobody from writing."""
+    """A child forked within an append keeps nobody from writing once its parent is dead."""
     receipt = fill(scene.receipts, "s1", 0)
     reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(writer)
-        os.read(reader, 1)
-        os._exit(0)
-    os.close(reader)
-    for _ in range(3):
-        receipt.append("note", {}, at=AT)
+
+    def parent() -> None:
+        receipt._journal.lock(AT)
+        if os.fork() == 0:
+            os.close(writer)
+            os.read(reader, 1)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def other() -> None:
+        signal.alarm(20)
+        scene.receipts.resume("s1", at=AT).append("note", {}, at=AT)
+
+    assert in_child(parent) == -signal.SIGKILL
+    assert in_child(other) == 0
     os.close(writer)
-    os.waitpid(child, 0)
-    assert scene.verify("s1").lines == 4
+    os.close(reader)
+    assert scene.verify("s1").lines == 2
 
 
 def test_a_child_closes_its_own_descriptors_only(scene: Scene) -> None:

@@ -33,6 +33,7 @@ settings.register_profile(
 settings.register_profile(
     "deep", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -87,6 +87,7 @@ def requirements() -> list[str]:
 def run(*command: str, cwd: Path | None = None) -> str:
     """Run one step and return its output; when it fails, show all of it and end."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    environ["HYPOTHESIS_PROFILE"] = "quick"
     environ.setdefault("BROKER_SHARED", str(ROOT.parent / "shared"))
     done = subprocess.run(
         command,

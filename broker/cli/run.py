@@ -44,7 +44,7 @@ def run(
         typer.Option("--require-enforcement", help="Refuse a call whose effects nothing can hold."),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Say only what a person should not miss: warnings, and what went wrong.")
+        bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
 ) -> int:
     """Run an agent's command under a scope, and keep a receipt of every decision."""

@@ -32,10 +32,10 @@ from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
 from broker.receipt.entry import Entry
 from broker.receipt.writer import Receipt
-from broker.records import decision_data
 from broker.resolve import Resolver
 from broker.scope import parse_scope
 from broker.service.client import SessionClient
+from broker.sessions.records import decision_data
 from broker.ticket import KEY_BYTES, mint
 
 Guarded = TicketGuard | SessionClient

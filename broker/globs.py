@@ -3,14 +3,14 @@ Path and tool patterns: does a list match, and does one list match no more than 
 
 Decided here: what path patterns mean. A *place* is a path relative to the workspace root,
 its components joined by ``/`` with a closing slash (``src/a.py/``); the root is the empty
-string. Not decided here: how a text becomes a pattern (``broker.patterns``), which place an
-argument means (``broker.resolve``), what a list restricts (``broker.caveats``). What tool
-patterns mean is decided in ``broker.toolnames``; this is the door to both.
+string. Not decided here: how a text becomes a pattern (``broker.language.patterns``), which
+place an argument means (``broker.resolve``), what a list restricts (``broker.caveats``). What
+tool patterns mean is decided in ``broker.language.toolnames``; this is the door to both.
 
 Rules a maintainer keeps: a list matches what any of its patterns matches; the empty list
 matches nothing. Matching never backtracks from one star into another (atomic groups), so no
-pattern makes it slow. Inclusion is exact, and says *no* when
-its steps run out. ``re`` and ``broker.inclusion`` are imported only when a list needs them.
+pattern makes it slow. Inclusion is exact, and says *no* when its steps run out. ``re`` and
+``broker.language.inclusion`` are imported only when a list needs them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from broker.errors import LimitError
-from broker.limits import MAX_INCLUSION_STEPS
-from broker.patterns import (
+from broker.language.patterns import (
     DEEP,
     MANY,
     Atom,
@@ -32,10 +31,17 @@ from broker.patterns import (
     check_path,
     read_path,
 )
-from broker.toolnames import ToolMatcher, check_tool, tool_matcher, tool_witness, tools_cover
+from broker.language.toolnames import (
+    ToolMatcher,
+    check_tool,
+    tool_matcher,
+    tool_witness,
+    tools_cover,
+)
+from broker.limits import MAX_INCLUSION_STEPS
 
 if TYPE_CHECKING:
-    from broker.inclusion import Tokens, Universe
+    from broker.language.inclusion import Tokens, Universe
 
 __all__ = [
     "PathMatcher",
@@ -226,7 +232,7 @@ def path_witness(
     hard = [p for p in map(read_path, left) if not p.head.startswith(prefixes)]
     if not hard:
         return None
-    from broker.inclusion import StepBudget, witness  # noqa: PLC0415 (rarely needed)
+    from broker.language.inclusion import StepBudget, witness  # noqa: PLC0415 (rarely needed)
 
     budget = StepBudget(steps)
     for pattern in hard:
@@ -245,7 +251,7 @@ def _may_meet(head: str, other: str) -> bool:
 
 
 def _tokens(pattern: PathPattern) -> Tokens:
-    from broker.inclusion import FOLDERS, Token  # noqa: PLC0415 (as above)
+    from broker.language.inclusion import FOLDERS, Token  # noqa: PLC0415 (as above)
 
     tokens: list[Token] = []
     for part in pattern.parts:
@@ -274,6 +280,6 @@ def _place_step(state: int, char: str) -> int:
 @lru_cache(maxsize=1)
 def _places() -> Universe:
     """Return the universe of places: closed components, none of them empty, ``.`` or ``..``."""
-    from broker.inclusion import Universe  # noqa: PLC0415 (as above)
+    from broker.language.inclusion import Universe  # noqa: PLC0415 (as above)
 
     return Universe("/", ".", _place_step, lambda state: state == _AT_START)

@@ -2,7 +2,7 @@
 Host patterns: reading one, matching a URL's keys, and whether one list matches no more.
 
 Decided here: which texts are host patterns and what they match. Not decided here: which host
-a URL means (``broker.urls``; ``read_url`` is found here too), which arguments are URLs
+a URL means (``broker.language.urls``; ``read_url`` is found here too), which arguments are URLs
 (``broker.resolve``).
 
 Rules a maintainer keeps: a pattern is read as a URL's host is read, so that both have the same
@@ -18,9 +18,8 @@ from functools import lru_cache
 from typing import Final
 
 from broker.errors import PatternError
-from broker.limits import MAX_HOST_CHARS, MAX_PATTERN_CHARS
-from broker.patterns import first_unseen
-from broker.urls import (
+from broker.language.patterns import first_unseen
+from broker.language.urls import (
     DEFAULT_PORTS,
     Url,
     UrlError,
@@ -29,6 +28,7 @@ from broker.urls import (
     read_port,
     read_url,
 )
+from broker.limits import MAX_HOST_CHARS, MAX_PATTERN_CHARS
 
 __all__ = [
     "HostMatcher",

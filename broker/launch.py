@@ -30,15 +30,15 @@ from broker.agents.adapter import Adapter, Launch, Plain, adapter_for
 from broker.child import Child
 from broker.config import load_config
 from broker.errors import BrokerError, LaunchError, StoreError
-from broker.ground import Outside, key_path
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.keys import load_or_create_key
-from broker.recovery import seal_abandoned
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
 from broker.session import Session
+from broker.sessions.ground import Outside, key_path
+from broker.sessions.recovery import seal_abandoned
 
 SOCKET_NAME: Final = "s"
 

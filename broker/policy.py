@@ -28,9 +28,9 @@ from typing import Final
 
 from broker.calls import Decision
 from broker.errors import PolicyError, ScopeError
+from broker.language.scopehelp import nearest
 from broker.limits import MAX_POLICY_BYTES, MAX_POLICY_DEPTH, MAX_SCOPE_TEXTS
 from broker.scope import Piece, check_text, parse_pieces, parse_scope
-from broker.scopehelp import nearest
 
 SUFFIX: Final = ".scope"
 

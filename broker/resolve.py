@@ -2,8 +2,8 @@
 From a tool and its arguments to the paths and URLs that the call touches.
 
 Decided here: which catalog entry describes a call, and the calls inside it. Not decided here:
-how each argument is read (``broker.reading``), where a path leads (``broker.realpaths``), and
-whether the call may run (``broker.authorize``).
+how each argument is read (``broker.resolution.reading``), where a path leads
+(``broker.resolution.realpaths``), and whether the call may run (``broker.authorize``).
 
 Rules a maintainer keeps: ``Resolver.resolve`` is total, any Python value gives a ``Call``;
 what cannot be read becomes a ``Fault``; a tool that no catalog knows is opaque; nothing is
@@ -17,14 +17,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from broker.arguments import Unreadable, canonical_digest, clean, examine
 from broker.calls import Call, Fault
 from broker.catalogs import Catalogs
 from broker.limits import MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
-from broker.places import DiskPaths
-from broker.reading import Paths, Reading
-from broker.realpaths import PathError
-from broker.winpaths import WindowsPaths, is_windows
+from broker.resolution.arguments import Unreadable, canonical_digest, clean, examine
+from broker.resolution.places import DiskPaths
+from broker.resolution.reading import Paths, Reading
+from broker.resolution.realpaths import PathError
+from broker.resolution.winpaths import WindowsPaths, is_windows
 
 __all__ = ["Resolver", "canonical_digest"]
 

@@ -3,8 +3,9 @@ Scope text to caveats: reading what a person typed.
 
 Decided here: how ``KEY=VALUE`` texts become caveats, and which well-formed scopes are surely
 slips. Deliberately not: what the text may look like (``grammar/scope.lark``), what a pattern
-means (``broker.globs``, ``broker.hosts``), how a fault is explained (``broker.scopehelp``),
-where a policy is found (``broker.policy``), how caveats are written (``broker.scopetext``).
+means (``broker.globs``, ``broker.hosts``), how a fault is explained
+(``broker.language.scopehelp``), where a policy is found (``broker.policy``), how caveats are
+written (``broker.language.scopetext``).
 
 Rules a maintainer keeps: sizes and control characters are checked before the text reaches the
 parser; every fault is a ``ScopeError`` with its place; nothing is dropped in silence;
@@ -24,6 +25,8 @@ from broker.errors import InputError, PatternError, PolicyError, ScopeError
 from broker.globs import check_path, check_tool
 from broker.hosts import check_host
 from broker.instants import format_instant, parse_until
+from broker.language.scopehelp import explain_expect, explain_scope, nearest, split_hint, unseen
+from broker.language.scopetext import render
 from broker.limits import (
     MAX_ARGUMENT_DEPTH,
     MAX_CALLS,
@@ -32,8 +35,6 @@ from broker.limits import (
     MAX_SCOPE_ITEMS,
     MAX_SCOPE_TEXTS,
 )
-from broker.scopehelp import explain_expect, explain_scope, nearest, split_hint, unseen
-from broker.scopetext import render
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree

@@ -30,21 +30,21 @@ from broker.events import (
     SessionSealed,
     TicketDelegated,
 )
-from broker.ground import Ground, Outside, again, begin
 from broker.guard import TicketGuard
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
-from broker.records import (
+from broker.resolve import canonical_digest
+from broker.scope import parse_scope, render
+from broker.sessions.ground import Ground, Outside, again, begin
+from broker.sessions.records import (
     Data,
     decision_data,
     delegation_data,
     refused_delegation_data,
     told,
 )
-from broker.resolve import canonical_digest
-from broker.scope import parse_scope, render
 from broker.ticket import Ticket
 
 MAIN: Final = "main"  # the actor that a person started

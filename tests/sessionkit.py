@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from broker.events import Bus
-from broker.ground import Outside, key_path
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.receipt.keys import load_key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import Verdict, read_entries, verify
 from broker.session import Session
+from broker.sessions.ground import Outside, key_path
 
 SCOPE = ("tools=Read,Edit", "paths=src/**", "calls=3")
 

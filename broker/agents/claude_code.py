@@ -23,9 +23,9 @@ from typing import Final
 
 from broker.calls import Refusal
 from broker.errors import InputError
-from broker.records import wellformed
 from broker.service.protocol import HookRefusal, read_object, write_object
 from broker.session import MAIN, Session
+from broker.sessions.records import wellformed
 
 NAME: Final = "claude-code"
 CALLS: Final = frozenset(("PreToolUse", "PreSkillShellCommand"))

@@ -27,7 +27,7 @@ from typing import Final, NoReturn, cast
 from broker.catalogs.entry import EFFECTS, ROLES, Argument, Effect, ToolEntry
 from broker.errors import CatalogError
 from broker.limits import MAX_CATALOG_BYTES, MAX_TOOL_CHARS
-from broker.realpaths import shown
+from broker.resolution.realpaths import shown
 
 _TOP: Final = ("about", "server", "tools")
 _TOOL: Final = ("effect", "arguments", "others", "about")

@@ -1,9 +1,9 @@
 """
 A receipt's entries as lines that a person reads from top to bottom.
 
-Decided here: the words. What an entry holds is decided where it is written (``broker.records``);
-an entry of a shape that is not known here is shown as its data. Everything is escaped, because
-much of it was chosen by an agent.
+Decided here: the words. What an entry holds is decided where it is written
+(``broker.sessions.records``); an entry of a shape that is not known here is shown as its data.
+Everything is escaped, because much of it was chosen by an agent.
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ from broker.boundary import contained
 from broker.calls import Decision
 from broker.errors import BrokerError, InputError, StoreError
 from broker.limits import MAX_CONNECTIONS, MAX_SOCKET_PATH_BYTES
-from broker.records import wellformed
 from broker.service.peer import is_own
 from broker.service.protocol import (
     ALLOW,
@@ -42,6 +41,7 @@ from broker.service.protocol import (
     write_object,
 )
 from broker.session import MAIN, Session
+from broker.sessions.records import wellformed
 from broker.ticket import describe
 
 BACKLOG: Final = 256

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.recovery import seal_abandoned
+from broker.sessions.recovery import seal_abandoned
 from tests.runkit import asker, finished, start
 from tests.sessionkit import Bench
 

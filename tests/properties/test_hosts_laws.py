@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from broker.errors import PatternError
 from broker.hosts import UrlError, check_host, host_matcher, hosts_cover, read_url
-from broker.urls import DEFAULT_PORTS
+from broker.language.urls import DEFAULT_PORTS
 
 # Texts near the edge of being a URL, where parsers part ways.
 pieces = st.sampled_from(

@@ -17,14 +17,14 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.arguments import canonical_digest
 from broker.calls import Call
 from broker.catalogs import load_catalogs
-from broker.globbing import fixed_start
-from broker.patches import patched
-from broker.realpaths import PathError, PathWalk
+from broker.resolution.arguments import canonical_digest
+from broker.resolution.globbing import fixed_start
+from broker.resolution.patches import patched
+from broker.resolution.realpaths import PathError, PathWalk
+from broker.resolution.winpaths import WindowsPaths
 from broker.resolve import Resolver
-from broker.winpaths import WindowsPaths
 
 CATALOGS = load_catalogs()
 NAMES = st.sampled_from(["a", "b", "c", "d", ".e"])

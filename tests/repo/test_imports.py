@@ -24,18 +24,12 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "errors",
         "limits",
         "calls",
-        "patterns",
-        "toolnames",
-        "inclusion",
+        "language.",
         "globs",
-        "urls",
         "hosts",
         "instants",
         "caveats",
         "scope",
-        "scopehelp",
-        "scopetext",
-        "rules",
         "bounds",
         "wire",
         "ticket",
@@ -46,14 +40,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "session": (
         "catalogs.",
         "boundary",
-        "arguments",
-        "addresses",
-        "globbing",
-        "realpaths",
-        "winpaths",
-        "patches",
-        "places",
-        "reading",
+        "resolution.",
         "resolve",
         "policy",
         "config",
@@ -62,13 +49,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "intent",
         "events",
         "permissions",
-        "redact",
-        "records",
-        "alive",
-        "custody",
-        "past",
-        "ground",
-        "recovery",
+        "sessions.",
         "session",
     ),
     "doors": (
@@ -94,7 +75,7 @@ PURE = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better than a page of quotes
 )
 # A library that only one core module may import, and only inside a function.
-LAZY = {"lark": "scope", "importlib": "scope", "ada_url": "urls"}
+LAZY = {"lark": "scope", "importlib": "scope", "ada_url": "language.urls"}
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 IMPURE_NAMES = frozenset({"now", "utcnow", "today", "environ", "getenv", "urandom"})
 

@@ -25,7 +25,7 @@ def home(broker_home: Path) -> Home:
 
 def test_the_key_is_the_sessions(home: Home) -> None:
     """The key is looked for where sessions put it."""
-    from broker.ground import key_path
+    from broker.sessions.ground import key_path
 
     assert key_path(home) == home.keys / KEY_NAME
     assert installation_key(home).secret

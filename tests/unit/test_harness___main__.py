@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.ground import key_path
 from broker.harness.__main__ import ask_person, main
 from broker.home import Home
 from broker.receipt import Receipts, load_key, verify
+from broker.sessions.ground import key_path
 
 
 def script(tmp_path: Path, *calls: dict[str, object]) -> str:

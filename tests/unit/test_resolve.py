@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.arguments import canonical_digest
 from broker.calls import Call
 from broker.catalogs import load_catalogs
 from broker.errors import InputError
 from broker.limits import MAX_ARGUMENT_DEPTH, MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
+from broker.resolution.arguments import canonical_digest
 from broker.resolve import Resolver
 
 CATALOGS = load_catalogs()

@@ -1,0 +1,196 @@
+"""
+A path argument as a subject: where it leads on the disk, and what follows from that.
+
+Decided here: which places of one path must fit (the resolved one, and for a write or a path
+with ``..`` the one as spelled too), and whether it reaches inside ``.git``, into the broker's
+own folders, or to a file with a second name. Not decided here: what fits (``broker.authorize``)
+and how links are followed (``broker.resolution.realpaths``).
+
+Rules a maintainer keeps: a place outside the workspace is no place at all; both spellings of
+the workspace count as inside; nothing is kept from one call to the next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from broker.calls import Access, PathSubject
+from broker.errors import InputError
+from broker.resolution.realpaths import (
+    PathError,
+    PathWalk,
+    check_text,
+    climbs,
+    in_git,
+    inside,
+    lexical,
+    shown,
+    under_any,
+)
+
+SETTINGS: Final = ".broker"  # the workspace's own settings, which no tool writes
+_MAX_PREFIXES: Final = 64
+_SECOND_NAME: Final = "the file has a second name, and writing here changes it there too"
+
+
+class DiskPaths:
+    """
+    The file system of this machine, seen from one workspace.
+
+    Args:
+        workspace: the folder that patterns are relative to; it must exist.
+        own: absolute folders of the broker, links already followed.
+
+    Raises:
+        InputError: the workspace is not a folder.
+    """
+
+    def __init__(self, workspace: str, own: Sequence[str] = ()) -> None:
+        self.spelled = os.path.abspath(workspace)
+        try:
+            self.root = os.path.realpath(self.spelled, strict=True)
+            self._identity = _identity(self.root)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the workspace `{shown(workspace)}` cannot be opened: {error}"
+            ) from None
+        if not os.path.isdir(self.root):
+            raise InputError(f"the workspace `{shown(workspace)}` is not a folder")
+        self.folded = _folds_case(self.root)
+        self.own = tuple(own)
+
+    def begin(self) -> DiskReading:
+        """
+        Return a reader of paths for one call.
+
+        Raises:
+            PathError: the workspace is not the folder any more that it was.
+        """
+        try:
+            found = _identity(self.root)
+            same = found == self._identity and (
+                self.spelled == self.root or _identity(self.spelled) == found
+            )
+        except OSError:
+            same = False
+        if not same:
+            raise PathError("the workspace folder was moved or replaced since the session began")
+        return DiskReading(self)
+
+    def base(self, folder: str, below: str) -> str:
+        """
+        Return the folder that relative paths start from, itself read relative to ``below``.
+
+        Raises:
+            PathError: the folder's spelling cannot be read.
+        """
+        check_text(folder)
+        return folder if folder[0] == "/" else f"{below}/{folder}"
+
+
+class DiskReading:
+    """Reads the paths of one call; from ``DiskPaths.begin``."""
+
+    __slots__ = ("_disk", "_walk")
+
+    def __init__(self, disk: DiskPaths) -> None:
+        self._disk = disk
+        self._walk = PathWalk(disk.root, disk.spelled)
+
+    def subject(
+        self, argument: str, text: str, base: str, access: Access, *, last: bool = True
+    ) -> PathSubject:
+        """
+        Read one path.
+
+        Args:
+            argument: where in the call's arguments the path stands.
+            text: the path as the tool gets it.
+            base: the absolute folder that a relative path starts from.
+            access: whether the tool may change what it finds.
+            last: whether the tool follows a link in the last component.
+
+        Raises:
+            PathError: it cannot be read.
+        """
+        check_text(text)
+        disk = self._disk
+        path = text if text[0] == "/" else f"{base}/{text}"
+        resolved = self._walk.follow(path, last=last)
+        shared = last and self._walk.shared()
+        write = access == "write"
+        own = under_any(resolved, disk.own, above=write) if disk.own else False
+        place = inside(resolved, disk.root)
+        if place is None:
+            return PathSubject(argument, text, access, (), _named(resolved), own=own)
+        places: tuple[str, ...] = (_named(place),)
+        if write or climbs(text) or climbs(base):
+            spelled = self._as_spelled(lexical(path))
+            if spelled is None:
+                return PathSubject(argument, text, access, (), _named(resolved), own=own)
+            if spelled != place:
+                places = (spelled, *places)
+        if not write:
+            return PathSubject(
+                argument, text, access, places, _named(resolved), own=own, folded=disk.folded
+            )
+        return PathSubject(
+            argument,
+            text,
+            access,
+            () if shared else places,
+            _named(resolved),
+            inner_git=any(map(in_git, places)),
+            own=own or any(in_settings(p, disk.folded) for p in places),
+            folded=disk.folded,
+            why=_SECOND_NAME if shared else "",
+        )
+
+    def _as_spelled(self, path: str) -> str | None:
+        """Return the place of a path read as text, or None when that lies outside."""
+        for root in (self._disk.root, self._disk.spelled):
+            place = inside(path, root)
+            if place is not None:
+                return place
+        # The workspace may be reached through another link, as `/tmp` is on some systems.
+        parts = path.split("/")
+        for n in range(2, min(len(parts) + 1, _MAX_PREFIXES)):
+            if self._walk.follow("/".join(parts[:n])) == self._disk.root:
+                return "".join(part + "/" for part in parts[n:])
+        return None
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _folds_case(root: str) -> bool:
+    """Whether the disk takes a name in other letters for the same name."""
+    head, name = os.path.split(root)
+    other = name.swapcase()
+    if other == name:
+        return False
+    try:
+        return os.path.samefile(root, os.path.join(head, other))
+    except OSError:
+        return False
+
+
+def in_settings(place: str, folded: bool) -> bool:
+    """
+    Whether a place lies in the folder of the workspace's own settings, or is that folder.
+
+    >>> in_settings(".broker/catalogs/x.toml/", False), in_settings(".brokers/x/", False)
+    (True, False)
+    """
+    return (place.lower() if folded else place).startswith(SETTINGS + "/")
+
+
+def _named(path: str) -> str:
+    """Return a name from the disk as text that can be written down; most already are."""
+    if path.isascii():
+        return path
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,184 @@
+"""
+What a session stands on, made anew or rebuilt from a receipt.
+
+Decided here: the order in which a session comes to be: everything that was typed is read
+before a file is made, then the lock, the receipt's first entry, the intent, the ticket. Not
+decided here: what a session does with it (``broker.session``).
+
+Rules a maintainer keeps: nothing is left locked when a step fails; only ``begin`` mints; what is
+rebuilt comes from verified entries alone; the folder of a session is the user's, never the
+workspace's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from base64 import b32encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from broker.budget import MemoryBudget
+from broker.catalogs import Catalogs, load_catalogs
+from broker.errors import BrokerError
+from broker.events import Bus
+from broker.guard import NONCE_BYTES, TicketGuard
+from broker.home import Home
+from broker.intent import Intent, Intents, TypedLine
+from broker.policy import policy_loader
+from broker.receipt.keys import load_key, load_or_create_key
+from broker.receipt.store import Receipts
+from broker.receipt.verify import read_entries
+from broker.receipt.writer import Receipt
+from broker.resolve import Resolver
+from broker.scope import parse_scope, render
+from broker.sessions.alive import Alive
+from broker.sessions.custody import Custody
+from broker.sessions.past import Past
+from broker.sessions.records import intent_data, opening_data, ticket_data
+from broker.ticket import mint, session_key
+
+KEY_NAME: Final = "receipt.key"
+POLICIES: Final = "policies"
+SID_BYTES: Final = 16
+
+Randomness = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a session is given from outside: time in nanoseconds, chance, and who is told."""
+
+    clock: Callable[[], int] = time.time_ns
+    randomness: Randomness = os.urandom
+    bus: Bus = field(default_factory=Bus)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Everything that one session needs; ``at`` is the latest instant in its receipt."""
+
+    workspace: Path
+    catalogs: Catalogs
+    resolver: Resolver
+    custody: Custody
+    receipt: Receipt
+    alive: Alive
+    outside: Outside
+    at: int
+    intent: Intent | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def key_path(home: Home) -> Path:
+    """Return where the installation's secret lies; it signs receipts and tickets."""
+    return home.keys / KEY_NAME
+
+
+def new_sid(randomness: Randomness = os.urandom) -> str:
+    """
+    Return a name for a session: 16 random bytes in lower-case base32, 26 characters.
+
+    >>> new_sid(lambda n: bytes(n))
+    'aaaaaaaaaaaaaaaaaaaaaaaaaa'
+    """
+    return b32encode(randomness(SID_BYTES)).decode().rstrip("=").lower()
+
+
+def begin(
+    texts: Sequence[str],
+    *,
+    workspace: Path,
+    home: Home,
+    intent: TypedLine | None,
+    agent: str,
+    own: Sequence[str],
+    outside: Outside,
+    needs_enforcement: bool = False,
+) -> Ground:
+    """
+    Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
+    """
+    at = outside.clock()
+    workspace = Path(os.path.abspath(workspace))
+    catalogs = load_catalogs(workspace, home.config)
+    groups = catalogs.groups()
+    policies = policy_loader((home.config / POLICIES,), groups=groups)
+    scope = parse_scope(texts, at=at, groups=groups, policies=policies)
+    opened = Intents().open(intent, at) if intent is not None else None
+    resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+    key = load_or_create_key(key_path(home), randomness=outside.randomness)
+    sid = new_sid(outside.randomness)
+    ticket_key = session_key(key.secret, sid)
+    ticket = mint(
+        scope.caveats,
+        key=ticket_key,
+        sid=sid,
+        minted_at=at,
+        intent=opened.digest if opened else "",
+        nonce=outside.randomness(NONCE_BYTES).hex(),
+    )
+    receipts = Receipts(home, key)
+    alive = Alive.begin(receipts.path(sid).parent)
+    try:
+        opening = opening_data(agent, workspace, needs_enforcement)
+        receipt = receipts.create(sid, opening=opening, at=at)
+        if opened:
+            receipt.append("intent", intent_data(opened), at=at)
+        receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)
+    except BrokerError:
+        alive.drop()
+        raise
+    guard = TicketGuard(
+        ticket,
+        MemoryBudget(),
+        resolver,
+        needs_enforcement=needs_enforcement,
+        randomness=outside.randomness,
+    )
+    custody = Custody(guard, ticket_key)
+    return Ground(
+        workspace,
+        catalogs,
+        resolver,
+        custody,
+        receipt,
+        alive,
+        outside,
+        at,
+        opened,
+        scope.warnings,
+    )
+
+
+def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Ground:
+    """
+    Rebuild what an unsealed session stood on; see ``Session.resume``.
+    """
+    key = load_key(key_path(home))
+    ticket_key = session_key(key.secret, sid)
+    receipts = Receipts(home, key)
+    alive = Alive.hold(receipts.path(sid).parent)
+    try:
+        receipt = receipts.resume(sid, at=outside.clock())
+        past = Past(ticket_key)
+        for entry in read_entries(receipts.path(sid), key, receipts.head_path(sid), sid=sid):
+            past.take(entry.kind, entry.data, entry.at)
+        ticket = past.root()
+        workspace = Path(past.workspace)
+        catalogs = load_catalogs(workspace, home.config)
+        resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+    except BrokerError:
+        alive.drop()
+        raise
+    guard = TicketGuard(
+        ticket,
+        MemoryBudget(past.counts()),
+        resolver,
+        needs_enforcement=past.needs_enforcement,
+        randomness=outside.randomness,
+    )
+    custody = Custody(guard, ticket_key, past.tickets, past.holders)
+    return Ground(workspace, catalogs, resolver, custody, receipt, alive, outside, past.at)

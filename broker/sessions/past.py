@@ -1,0 +1,91 @@
+"""
+What a session's receipt says about its past, for a session that goes on.
+
+Decided here: which tickets exist, who holds them, and how many calls each link has spent, from
+verified entries alone. Not decided here: whether the entries are authentic (``broker.receipt``).
+
+Rules a maintainer keeps: an allowed decision counts even if its answer never reached the agent;
+an entry that makes no sense is a break, never skipped, since skipping could give calls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.budget import rebuilt
+from broker.errors import Break
+from broker.sessions.records import recorded_ticket
+from broker.ticket import Ticket
+
+
+class Past:
+    """
+    Takes the entries of one receipt in order.
+
+    Args:
+        key: the session's ticket key.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._root: Ticket | None = None
+        self._debits: list[tuple[tuple[str, ...], int]] = []
+        self.workspace = ""
+        self.agent = ""
+        self.needs_enforcement = False
+        self.at = 0
+        self.tickets: dict[str, Ticket] = {}
+        self.holders: dict[str, str] = {}
+
+    def take(self, kind: str, data: Mapping[str, object], at: int) -> None:
+        """
+        Take one verified entry.
+
+        Raises:
+            Break: an entry that this session did not write so.
+        """
+        self.at = max(self.at, at)
+        if kind == "open":
+            self.workspace = _text(data, "workspace")
+            self.agent = _text(data, "agent")
+            self.needs_enforcement = data.get("needs_enforcement") is not False
+        elif kind == "ticket":
+            self._root = recorded_ticket(data, self._key)
+            self.tickets[self._root.id] = self._root
+        elif kind == "delegate" and data.get("decision") == "allow":
+            ticket = recorded_ticket(data, self._key)
+            self.tickets[ticket.id] = ticket
+            holder = data.get("holder")
+            if isinstance(holder, str):
+                self.holders[holder] = ticket.id
+        elif kind == "decision" and data.get("decision") == "allow":
+            self._spend(data)
+
+    def root(self) -> Ticket:
+        """
+        Return the root ticket.
+
+        Raises:
+            Break: the receipt holds none.
+        """
+        if self._root is None:
+            raise Break("schema", "the receipt ends before its ticket was recorded")
+        return self._root
+
+    def counts(self) -> dict[str, int]:
+        """Return how many calls each link has spent."""
+        return rebuilt(self._debits)
+
+    def _spend(self, data: Mapping[str, object]) -> None:
+        ticket = self.tickets.get(_text(data, "ticket"))
+        cost = data.get("cost", 1)
+        if ticket is None or type(cost) is not int or cost < 1:
+            raise Break("schema", "a decision allows a call under a ticket that is not recorded")
+        self._debits.append((ticket.line, cost))
+
+
+def _text(data: Mapping[str, object], name: str) -> str:
+    value = data.get(name)
+    if not isinstance(value, str):
+        raise Break("schema", f"an entry of the session has no `{name}`")
+    return value

@@ -1,0 +1,208 @@
+"""One path of a call: which places must fit, and what else follows from where it leads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import broker.resolution.places
+from broker.calls import Access, PathSubject
+from broker.errors import InputError
+from broker.resolution.places import DiskPaths, in_settings
+from broker.resolution.realpaths import PathError
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace with a file, a folder and a few links."""
+    root = tmp_path / "ws"
+    (root / "src").mkdir(parents=True)
+    (root / "docs").mkdir()
+    (root / "src" / "a.py").write_text("a")
+    os.symlink("../docs", root / "src" / "d")
+    os.symlink(tmp_path, root / "src" / "up")
+    return root
+
+
+def subject(
+    paths: DiskPaths, text: str, access: Access = "read", *, last: bool = True
+) -> PathSubject:
+    """Read one path from the workspace's root."""
+    return paths.begin().subject("path", text, paths.root, access, last=last)
+
+
+def test_a_read_must_fit_where_it_leads(root: Path) -> None:
+    """Reading through a link counts where the link leads, and only there."""
+    found = subject(DiskPaths(str(root)), "src/d/x.md")
+    assert found.places == ("docs/x.md/",)
+    assert found.resolved == str(root / "docs" / "x.md")
+    assert not found.own
+    assert not found.folded
+
+
+def test_a_write_must_fit_both_ways(root: Path) -> None:
+    """Writing through a link counts as spelled and where it leads; a plain one once."""
+    paths = DiskPaths(str(root))
+    assert subject(paths, "src/d/x.md", "write").places == ("src/d/x.md/", "docs/x.md/")
+    assert subject(paths, "src/a.py", "write").places == ("src/a.py/",)
+
+
+def test_steps_up_must_fit_both_ways(root: Path) -> None:
+    """A reading tool that tidies the text first would land elsewhere, so both places count."""
+    paths = DiskPaths(str(root))
+    assert subject(paths, "src/d/../a.py").places == ("src/a.py/", "a.py/")
+    assert subject(paths, "src/../src/a.py").places == ("src/a.py/",)
+    assert subject(paths, "src/..").places == ("",)
+    found = paths.begin().subject("path", "a.py", f"{root}/src/d/..", "read")
+    assert found.places == ("src/a.py/", "a.py/")
+
+
+@pytest.mark.parametrize(
+    "text", ["..", "/etc/passwd", "src/up/x", "src/../../x", "../ws-evil/a", "src/up/ws/../x"]
+)
+def test_outside_is_no_place(root: Path, text: str) -> None:
+    """What leads outside fits no pattern, for reading and for writing."""
+    paths = DiskPaths(str(root))
+    assert subject(paths, text).places == ()
+    assert subject(paths, text, "write").places == ()
+
+
+def test_a_write_that_is_spelled_outside_is_no_place(root: Path, tmp_path: Path) -> None:
+    """Coming back in through a link does not make an outside spelling an inside one."""
+    os.symlink(root / "src", tmp_path / "in")
+    paths = DiskPaths(str(root))
+    assert subject(paths, f"{tmp_path}/in/a.py").places == ("src/a.py/",)
+    assert subject(paths, f"{tmp_path}/in/a.py", "write").places == ()
+
+
+def test_another_way_to_the_root_is_inside(root: Path, tmp_path: Path) -> None:
+    """The workspace through a link is the workspace, for both spellings of either."""
+    os.symlink(root, tmp_path / "way")
+    for workspace in (root, tmp_path / "way"):
+        paths = DiskPaths(str(workspace))
+        assert paths.root == str(root)
+        for start in (root, tmp_path / "way"):
+            assert subject(paths, f"{start}/src/a.py").places == ("src/a.py/",)
+            assert subject(paths, f"{start}/src/a.py", "write").places == ("src/a.py/",)
+            assert subject(paths, f"{start}/src/../x", "write").places == ("x/",)
+            assert subject(paths, f"{start}/..").places == ()
+            assert subject(paths, f"{start}", "write").places == ("",)
+
+
+def test_a_workspace_that_is_the_disk_s_root_holds_all() -> None:
+    """The root of the disk can be a workspace."""
+    paths = DiskPaths("/")
+    assert subject(paths, "usr").places[0].endswith("/")
+    assert subject(paths, "/", "write").places == ("",)
+    assert subject(paths, "..").places == ("",)
+
+
+def test_a_second_name_is_not_written(root: Path, tmp_path: Path) -> None:
+    """A file with another name elsewhere may be read and removed, but not written."""
+    (tmp_path / "out").write_text("s")
+    os.link(tmp_path / "out", root / "src" / "twin")
+    paths = DiskPaths(str(root))
+    found = subject(paths, "src/twin", "write")
+    assert found.places == ()
+    assert "second name" in found.why
+    assert subject(paths, "src/twin").places == ("src/twin/",)
+    assert subject(paths, "src/twin", "write", last=False).places == ("src/twin/",)
+
+
+def test_writes_inside_git_are_marked(root: Path) -> None:
+    """Either spelling of a write that reaches `.git` counts; reading does not."""
+    (root / ".git" / "hooks").mkdir(parents=True)
+    os.symlink("../.git", root / "src" / "g")
+    paths = DiskPaths(str(root))
+    assert subject(paths, ".git/hooks/x", "write").inner_git
+    assert subject(paths, "src/g/config", "write").inner_git
+    assert subject(paths, ".GIT/config", "write").inner_git
+    assert not subject(paths, ".git/config").inner_git
+    assert not subject(paths, ".gitignore", "write").inner_git
+
+
+def test_the_broker_s_own_folders_are_marked(root: Path, tmp_path: Path) -> None:
+    """Reading and writing there is marked, and so is writing a folder above."""
+    keys = tmp_path / "data" / "keys"
+    keys.mkdir(parents=True)
+    os.symlink(keys, root / "k")
+    paths = DiskPaths(str(root), [str(keys)])
+    assert subject(paths, str(keys / "key")).own
+    assert subject(paths, "k/key").own
+    assert subject(paths, "k", "write").own
+    assert subject(paths, str(tmp_path / "data"), "write", last=False).own
+    assert not subject(paths, str(tmp_path / "data")).own
+    assert not subject(paths, "src/a.py", "write").own
+
+
+def test_the_workspace_s_settings_are_not_written(root: Path) -> None:
+    """Tools read the workspace's own broker settings and never write them."""
+    paths = DiskPaths(str(root))
+    assert subject(paths, ".broker/catalogs/x.toml", "write").own
+    assert subject(paths, ".broker", "write").own
+    assert not subject(paths, ".broker/catalogs/x.toml").own
+    assert not subject(paths, ".brokers/x", "write").own
+    assert in_settings(".Broker/x/", True)
+    assert not in_settings(".Broker/x/", False)
+
+
+def test_a_replaced_workspace_is_noticed(root: Path, tmp_path: Path) -> None:
+    """When the workspace is no longer the same folder, nothing is read from it."""
+    paths = DiskPaths(str(root))
+    paths.begin()
+    root.rename(tmp_path / "old")
+    with pytest.raises(PathError, match="moved or replaced"):
+        paths.begin()
+    os.symlink(tmp_path / "old", root)
+    paths.begin()
+    root.unlink()
+    root.mkdir()
+    with pytest.raises(PathError, match="moved or replaced"):
+        paths.begin()
+
+
+def test_a_redirected_spelling_is_noticed(root: Path, tmp_path: Path) -> None:
+    """A link that leads to the workspace is part of it: when it changes, nothing is read."""
+    os.symlink(root, tmp_path / "way")
+    paths = DiskPaths(str(tmp_path / "way"))
+    (tmp_path / "way").unlink()
+    os.symlink("/etc", tmp_path / "way")
+    with pytest.raises(PathError, match="moved or replaced"):
+        paths.begin()
+
+
+@pytest.mark.parametrize("name", ["missing", "src/a.py", "a\0b"])
+def test_a_workspace_is_a_folder(root: Path, name: str) -> None:
+    """A workspace that is not there, or no folder, is an error at once."""
+    with pytest.raises(InputError, match="workspace"):
+        DiskPaths(f"{root}/{name}")
+
+
+def test_a_disk_that_folds_case_is_marked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a name in other letters is the same name, subjects say so."""
+    monkeypatch.setattr(
+        broker.resolution.places.os.path, "samefile", lambda a, b: a.lower() == b.lower()
+    )
+    assert DiskPaths(str(root)).folded
+    assert subject(DiskPaths(str(root)), "src/a.py").folded
+    assert subject(DiskPaths(str(root)), ".BROKER/x", "write").own
+
+
+def test_names_that_are_no_text_can_be_written_down(root: Path) -> None:
+    """A link to a name that is not UTF-8 gives a subject without half characters."""
+    os.symlink(b"\xff\xfe.txt", os.fsencode(root / "src" / "odd"))
+    found = subject(DiskPaths(str(root)), "src/odd", "write")
+    assert found.places == ("src/odd/", "src/\ufffd\ufffd.txt/")
+    found.resolved.encode()
+
+
+def test_a_folder_to_start_from_is_read_in_order(root: Path) -> None:
+    """Relative paths start below the folder as it is spelled, links and all."""
+    paths = DiskPaths(str(root))
+    base = paths.base("src/d", paths.root)
+    assert paths.begin().subject("p", "../a.py", base, "read").places == ("src/a.py/", "a.py/")
+    assert paths.base("/etc", paths.root) == "/etc"
+    with pytest.raises(PathError):
+        paths.base("~", paths.root)

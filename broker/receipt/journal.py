@@ -83,7 +83,8 @@ class Journal:
         self._form = HeadForm(sid, key)
         self._log = self._head = _NONE
         self._acknowledged = 0
-        self._head_seen = (b"", Slots(Head(0, "", 0), 0, False))
+        # No content of a file equals None: an emptied head is checked like any other.
+        self._head_seen: tuple[bytes | None, Slots] = (None, Slots(Head(0, "", 0), 0, False))
 
     # ── the lock ──
 
@@ -184,7 +185,7 @@ class Journal:
         if self._disk.pwrite(self._head, slot, start) != SLOT_BYTES:
             raise self._poison("the head was written in part", "store.short_write")
         self._disk.sync(self._head)
-        before = self._head_seen[0]
+        before = self._head_seen[0] or b""
         content = before[:start] + slot + before[start + SLOT_BYTES :]
         self._head_seen = (content, Slots(head, number, False))
 

@@ -301,19 +301,39 @@ def encode_data(data: Mapping[str, object]) -> str:
     '{"n":1,"tool":"Read"}'
     """
     plain = data if isinstance(data, dict) else dict(data)
-    try:
+    if _is_flat(plain):
         text = canonical(plain)
-        "".join(plain)
-    except (TypeError, ValueError, RecursionError) as error:
-        _check(plain, "data", 1)
-        raise RecordError("data cannot be written as JSON") from error
-    if not _known(text) or text.count("{") > 1:
-        _check(plain, "data", 1)
+        if text.isascii():
+            return text
+    else:
         try:
-            strict_data(text)
-        except Break as error:
-            raise RecordError(f"data cannot be recorded: {error.message}") from error
+            text = canonical(plain)
+        except (TypeError, ValueError, RecursionError) as error:
+            _check(plain, "data", 1)
+            raise RecordError("data cannot be written as JSON") from error
+    _check(plain, "data", 1)
+    try:
+        strict_data(text)
+    except Break as error:
+        raise RecordError(f"data cannot be recorded: {error.message}") from error
     return text
+
+
+def _is_flat(data: dict[str, object]) -> bool:
+    """Whether data holds only what is canonical as soon as it is ASCII: almost every entry."""
+    for key, value in data.items():
+        if type(key) is not str:
+            return False
+        kind = type(value)
+        if kind is str or kind is bool:
+            continue
+        if kind is list:
+            for item in value:  # type: ignore[attr-defined]  # a list
+                if type(item) is not str:
+                    return False
+        elif kind is not int or not -MAX_SAFE_INT <= value <= MAX_SAFE_INT:  # type: ignore[operator]  # an int
+            return False
+    return True
 
 
 def _check(value: object, where: str, depth: int) -> None:

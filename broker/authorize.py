@@ -31,6 +31,7 @@ from broker.calls import (
 )
 from broker.errors import Refused
 from broker.globs import path_matcher
+from broker.language.toolnames import full_name
 from broker.ticket import Ticket
 
 ASK: Final = "do not work around this; ask the person to widen the scope if it is needed"
@@ -110,12 +111,14 @@ def enforce(decision: Decision) -> Decision:
 
 def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decision:
     bounds, tool = ticket.bounds, call.tool
+    # What a pattern spells out is the whole name: a server's `shell` is not the agent's own.
+    name = tool if call.server is None else full_name(tool, call.server)
     for subject in call.paths:
         if subject.own:
             return _refuse("own", subject.spelled, "the broker's own files are closed to tools")
     for bound in bounds.tools:
-        if tool not in bound.match.exact and not bound.match.match(tool, call.server):
-            return _not_listed("tools", tool, bound.patterns, "tool")
+        if name not in bound.match.exact and not bound.match.match(tool, call.server):
+            return _not_listed("tools", name, bound.patterns, "tool")
     if ticket.until is not None and (at is None or at >= ticket.until):
         return _late(ticket.until, at)
     if call.fault is not None:
@@ -123,8 +126,8 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
     decision = ALLOW
     if bounds.seen:
         if call.opaque:
-            if tool not in bounds.named:
-                return _unseen(tool)
+            if name not in bounds.named:
+                return _unseen(name)
             decision = ALLOW_SANDBOXED if sandboxed else ALLOW_UNSEEN
         if call.missing:
             return _absent(bounds, call)
@@ -140,7 +143,7 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
                     if not place.startswith(match.prefixes) and not match.match(place):
                         return _outside(path_bound, subject)
         for url in call.urls:
-            if bounds.no_network and tool not in bounds.named:
+            if bounds.no_network and name not in bounds.named:
                 return _no_network(url)
             for host_bound in bounds.hosts:
                 if not host_bound.match.match(url.keys):

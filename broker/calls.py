@@ -111,6 +111,8 @@ class Call:
 def _shape(call: Call) -> tuple[Shape, str]:
     if call.opaque or call.missing or call.fault or call.nested:
         return "other", ""
+    if call.server is not None and not call.tool.startswith(f"mcp__{call.server}__"):
+        return "other", ""  # the tool's whole name is another than the one given
     if not call.paths and not call.urls:
         return "nothing", ""
     if len(call.paths) + len(call.urls) > 1:

@@ -115,6 +115,8 @@ def _refuse_shape(text: str) -> None:
     if scheme >= 0:
         rest = text[scheme + 3 :].partition("/")[0].rpartition("@")[2]
         raise PatternError("hosts are named without a scheme", 0, rest or "example.com")
+    if text[0] == "-":
+        raise PatternError("there are no negative patterns", 0, "list the hosts that are allowed")
     for at, char in enumerate(text):
         if char.isspace():
             raise PatternError("a host holds no blanks", at, "hosts are parted by commas")

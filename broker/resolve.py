@@ -186,7 +186,7 @@ def _tool_fault(tool: object, server: object) -> Fault | None:
     reason = None
     if type(tool) is not str:
         reason = "the tool's name is no text"
-    elif not tool:
+    elif not tool.strip():
         reason = "the tool has no name"
     elif len(tool) > MAX_TOOL_CHARS:
         reason = f"the tool's name has more than {MAX_TOOL_CHARS} characters"

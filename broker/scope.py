@@ -52,7 +52,7 @@ CHECKS: Final = {
     "hosts": check_host,
 }
 # Rightly spelled, but more likely a slip than a name.
-_ODD: Final = re.compile(r"\A[=>]|[;|]|\A[^\S ]|[^\S ]\Z")
+_ODD: Final = re.compile(r"\A[-=>]|[;|]|\A[^\S ]|[^\S ]\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,13 @@ Many dry runs at once: one JSON line in, one JSON line out, in order.
 Decided here: what a row may hold and what each absence means. A row that is not understood is
 answered with an error and the next one is read; nothing in a row ends the batch.
 
+A key that means nothing here is handed back as ``ignored``, since a row may carry what its sender
+knows of it. One that looks like a slip for a key, or asks what a key asks, is an error.
+
 Absences: without ``at`` the clock is read, and ``"at": null`` says that no clock can be read;
-without ``minted_at`` the ticket is minted at ``at``, and an ``until`` that is over already is
-then no mistake; without ``spent`` nothing was spent, and ``"spent": null`` says that the count
-cannot be read. Whatever cannot be read refuses under the caveat that needs it.
+without ``minted_at``, or with null, the ticket is minted at ``at``, and an ``until`` that is over
+already is then no mistake; without ``spent`` nothing was spent, and ``"spent": null`` says that
+the count cannot be read. Whatever cannot be read refuses under the caveat that needs it.
 """
 
 from __future__ import annotations
@@ -36,6 +39,29 @@ KEYS: Final = frozenset(
     ("id", "scope", "tool", "arguments", "workspace", "at", "minted_at", "spent", "server",
      "cwd", "subject")
 )  # fmt: skip
+# What others call what a row asks: to pass over one of these would answer another question.
+_MEANT: Final = {
+    "args": "arguments",
+    "input": "arguments",
+    "kwargs": "arguments",
+    "parameters": "arguments",
+    "params": "arguments",
+    "call": "tool",
+    "tool_name": "tool",
+    "budget": "spent",
+    "calls_used": "spent",
+    "used": "spent",
+    "clock": "at",
+    "now": "at",
+    "time": "at",
+    "state": "at",
+    "steps": "tool",
+    "mcp_server": "server",
+    "caveats": "scope",
+    "root": "workspace",
+}
+_NEAR: Final = 0.8
+_SHOWN: Final = 20  # ignored keys that an answer names
 _WORLDS: Final = 256  # workspaces held at once
 _BLANK: Final = b" \t\r\n"
 
@@ -66,7 +92,7 @@ class Batch:
         self.workspace = workspace
         self.rows = 0
         self.errors = 0
-        self._worlds: dict[str, DryRun] = {}
+        self._worlds: dict[tuple[str, int, int], DryRun] = {}
         self._common: Catalogs | None = None
 
     def answers(self, lines: Iterable[bytes | None]) -> Iterator[Answer]:
@@ -108,14 +134,23 @@ class Batch:
             self._common = load_catalogs(None, self.home.config)
         return self._common
 
-    def _decided(self, row: Row) -> Answer:
-        world = self._worlds.get(row.workspace)
+    def _world(self, workspace: str) -> DryRun:
+        """Return what answers for a workspace, anew when another folder has taken its place."""
+        try:
+            found = os.stat(workspace)
+            key = (workspace, found.st_dev, found.st_ino)
+        except (OSError, ValueError):
+            key = (workspace, 0, 0)
+        world = self._worlds.get(key)
         if world is None:
             if len(self._worlds) >= _WORLDS:
                 self._worlds.clear()
-            world = self._worlds[row.workspace] = DryRun(
-                row.workspace, self.home, catalogs=self._catalogs(row.workspace)
-            )
+            catalogs = self._catalogs(workspace)
+            world = self._worlds[key] = DryRun(workspace, self.home, catalogs=catalogs)
+        return world
+
+    def _decided(self, row: Row) -> Answer:
+        world = self._world(row.workspace)
         ticket = world.ticket(row.scope, row.minted_at, past_ok=row.past_ok)
         decision = world.decide(
             ticket,
@@ -156,9 +191,12 @@ def read_row(document: object, workspace: str) -> Row:
     """
     if not isinstance(document, dict):
         raise InputError("a row is one JSON object")
-    unknown = [name for name in document if name not in KEYS]
-    if unknown:
-        raise InputError(f"no such key in a row: `{unknown[0]}`; it may hold {_all_keys()}")
+    for name in _unknown(document):
+        meant = _MEANT.get(name) or _near(name)
+        if meant is not None:
+            raise InputError(
+                f"no such key in a row: `{name}`; did you mean `{meant}`? it may hold {_all_keys()}"
+            )
     if "scope" not in document:
         raise InputError("the row has no `scope`; an empty list permits everything")
     if not isinstance(document.get("id"), str | int | None):
@@ -167,7 +205,8 @@ def read_row(document: object, workspace: str) -> Row:
     if not isinstance(scope, list):
         raise InputError("`scope` is a list of texts such as `paths=src/**`")
     at = _at(document)
-    minted = _instant(document["minted_at"], "minted_at") if "minted_at" in document else None
+    when = document.get("minted_at")
+    minted = None if when is None else _instant(when, "minted_at")
     where = _text(document, "workspace")
     return Row(
         scope=_texts(scope),
@@ -189,6 +228,19 @@ def _document(line: bytes) -> object:
     except UnicodeDecodeError as error:
         raise InputError(f"the row is not UTF-8 at byte {error.start}") from None
     return read_json(text)
+
+
+def _unknown(document: Mapping[str, object]) -> list[str]:
+    return [name for name in document if name not in KEYS]
+
+
+def _near(name: str) -> str | None:
+    """Return the key that a name is surely a slip for."""
+    from difflib import get_close_matches
+
+    plain = name[:64].strip().lower()
+    near = get_close_matches(plain, sorted(KEYS), n=1, cutoff=_NEAR) if len(plain) > 3 else []
+    return near[0] if near else (plain if plain in KEYS else None)
 
 
 def _all_keys() -> str:
@@ -259,8 +311,13 @@ def _failure(error: Exception) -> Answer:
 
 
 def _named(document: object) -> Answer:
-    """Return the row's name, if it has one that can be said again."""
-    if not isinstance(document, dict) or "id" not in document:
+    """Return the row's name, if it has one that can be said again, and what was passed over."""
+    if not isinstance(document, dict):
         return {}
-    name = document["id"]
-    return {"id": name} if isinstance(name, str | int | None) else {}
+    said: Answer = {}
+    if "id" in document and isinstance(document["id"], str | int | None):
+        said["id"] = document["id"]
+    ignored = _unknown(document)
+    if ignored:
+        said["ignored"] = ignored[:_SHOWN]
+    return said

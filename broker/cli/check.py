@@ -49,6 +49,7 @@ A row of --batch is one line of JSON:
   {"scope":["paths=src/**"],"tool":"read_file","arguments":{"path":"src/a.py"}}
 and may hold workspace, cwd, server, at, minted_at, spent and id. It is answered with
   {"decision":"allow|refuse|error","caveat":…,"reason":…}
+and, when it holds more keys than these, with their names as ignored.
 
 \b
 Exit code: 0 allowed, 1 refused, 2 bad input or could not decide.

@@ -206,6 +206,8 @@ def refuse_unreadable(text: object, most: int, allowed: frozenset[str] = frozens
         raise PatternError("a pattern is empty", 0, "write `none` to allow nothing")
     if len(text) > most:
         raise PatternError(f"a pattern has at most {most} characters", most)
+    if text.isspace() and not text.isascii():
+        raise PatternError("a pattern of nothing but blanks", 0, "write `none` to allow nothing")
     unseen = first_unseen(text, allowed)
     if unseen >= 0:
         shown = f"U+{ord(text[unseen]):04X}"

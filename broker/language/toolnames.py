@@ -40,6 +40,7 @@ OUTSIDE: Final = "mcp__"
 """How the names of tools of MCP servers begin: ``mcp__SERVER__TOOL``."""
 
 _NOT_IN_TOOLS: Final = frozenset("()|[]{}\"'\\,;?@")
+_NEGATIONS: Final = frozenset("!-^~")  # beside a `*`, what was to be left out would be let in
 
 
 def lawful_tool(name: str) -> bool:
@@ -85,6 +86,8 @@ def read_tool(text: str) -> ToolPattern:
         if text[at].isspace():
             raise PatternError("a tool's name holds no blanks", at, "tools are parted by commas")
         raise PatternError(f"`{text[at]}` cannot stand in a tool's name", at, "only `*` is special")
+    if text[0] in _NEGATIONS:
+        raise PatternError("there are no negative patterns", 0, "list the tools that are allowed")
     while "**" in text:
         text = text.replace("**", "*")
     pieces = tuple(text.split("*"))
@@ -149,6 +152,16 @@ class ToolMatcher:
                 if pieces[0].startswith(prefix) and _stars(pieces, tool):
                     return lawful_tool(tool)
         return False
+
+
+def full_name(tool: str, server: str) -> str:
+    """
+    Return the whole name of a server's tool, however its agent names it.
+
+    >>> full_name("get_issue", "github"), full_name("mcp__github__get_issue", "github")
+    ('mcp__github__get_issue', 'mcp__github__get_issue')
+    """
+    return _of_server(tool, server)[0]
 
 
 def _of_server(tool: str, server: str) -> tuple[str, str]:

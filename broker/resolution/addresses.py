@@ -17,6 +17,8 @@ from broker.limits import MAX_URL_CHARS
 from broker.resolution.arguments import Unreadable, clean, leaves
 
 _FILE_URL: Final = re.compile(r"file://(?:localhost)?(/[^?#]*)", re.IGNORECASE)
+# The URL standard leaves these out, and a step up may be what remains.
+_DROPPED: Final = re.compile(r"[\x00-\x1f\x7f]| \Z")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%2[Ff]|%5[Cc]|%00")
 
 
@@ -58,7 +60,7 @@ def file_path(text: str) -> str | None:
     ('/ws/a b', None, None)
     """
     found = _FILE_URL.fullmatch(text)
-    if found is None or "\\" in text or _BAD_ESCAPE.search(text):
+    if found is None or "\\" in text or _BAD_ESCAPE.search(text) or _DROPPED.search(text):
         return None
     try:
         return unquote_to_bytes(found[1]).decode()

@@ -17,6 +17,7 @@ from functools import lru_cache
 from hashlib import sha256
 from json import dumps
 from typing import Final, Literal
+from unicodedata import normalize
 
 from broker.calls import Fault
 from broker.limits import MAX_ARGUMENT_DEPTH, MAX_ARGUMENT_VALUES
@@ -27,7 +28,7 @@ _NAME: Final = 80  # characters in the longest name that is compared with the li
 _LABEL: Final = 300  # characters in the name of an argument's place
 _UNREADABLE: Final = b"arguments that cannot be written down"
 
-# Names are compared in lower case, without `_` and `-`.
+# Names are compared in lower case, by their letters and digits alone.
 _PATHS: Final = """
     path paths file files filepath filepaths filename filenames absolutepath relativepath fullpath
     targetpath sourcepath destpath destinationpath outputpath inputpath notebookpath repopath
@@ -39,9 +40,14 @@ _URLS: Final = """
     url urls uri uris href link endpoint callback callbackurl webhook webhookurl baseurl apiurl
     proxy proxyurl redirect redirecturl redirecturi imageurl fileurl sourceurl targeturl
 """
+# Names that end so speak of the same, but for those of languages that are no files' paths.
+_PATH_ENDS: Final = ("path", "paths", "filename", "filenames", "directory", "directories")
+_URL_ENDS: Final = ("url", "urls", "uri", "uris")
+_NO_PATHS: Final = frozenset(["xpath", "xpaths", "jsonpath", "jsonpaths", "keypath", "keypaths"])
 _SWITCHES: Final = """
     disablesandbox dangerouslydisablesandbox nosandbox bypasssandbox skipsandbox withoutsandbox
-    unsandboxed disablelimits dangerouslyskippermissions bypasspermissions
+    unsandboxed disablelimits dangerouslyskippermissions skippermissions bypasspermissions
+    withescalatedpermissions escalatedpermissions requireescalated runoutsidesandbox
 """
 _PATH_NAMES: Final = frozenset(_PATHS.split())
 _URL_NAMES: Final = frozenset(_URLS.split())
@@ -217,12 +223,14 @@ def look(name: str, text: str) -> Look:
 
 @lru_cache(maxsize=1_024)
 def _named(name: str) -> Look | Literal["switch"]:
-    plain = name.lower().replace("_", "").replace("-", "")
+    plain = "".join(filter(str.isalnum, normalize("NFKC", name).lower()))
     if plain in _SWITCH_NAMES:
         return "switch"
-    if plain in _URL_NAMES:
+    if plain in _URL_NAMES or plain.endswith(_URL_ENDS):
         return "url"
-    return "path" if plain in _PATH_NAMES else "text"
+    if plain in _NO_PATHS:
+        return "text"
+    return "path" if plain in _PATH_NAMES or plain.endswith(_PATH_ENDS) else "text"
 
 
 def lifts_limits(name: str, value: object) -> bool:

@@ -50,6 +50,26 @@ def fixed_start(pattern: str) -> str:
     return (pattern[:cut] or "/") if cut >= 0 else ""
 
 
+def on_windows(pattern: str) -> str:
+    r"""
+    Return a pattern with the separators of Windows as slashes.
+
+    Raises:
+        PathError: it begins with a variable, or may name another drive after a wildcard.
+
+    >>> on_windows("src\\*.py")
+    'src/*.py'
+    """
+    plain = pattern.replace("\\", "/")
+    if plain.startswith("%"):
+        raise PathError("a leading `%` is a shell's word: spell the pattern out")
+    found = _SPECIAL.search(plain)
+    # A colon belongs to no name there: it makes a drive of what stands before it, or a stream.
+    if found is not None and ":" in plain[plain.rfind("/", 0, found.start()) + 1 :]:
+        raise PathError("the pattern may name another drive")
+    return plain
+
+
 def _check(text: str, now: int) -> None:
     """Follow every spelling of what comes after the fixed beginning."""
     groups: list[tuple[int, int, bool]] = []  # before the group, after its ends so far, repeated

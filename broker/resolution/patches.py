@@ -17,6 +17,8 @@ _SECTION: Final = re.compile(
     r"[ \t]*\*\*\* (?:Add File|Update File|Delete File|Move to):[ \t]*(.*)"
 )
 _GIT: Final = re.compile(r"(?:rename|copy) (?:from|to) (.*)")
+# A link's content is the place that it leads to, and no text.
+_LINK: Final = re.compile(r"(?:new file mode|new mode|index [0-9a-f]+\.\.[0-9a-f]+) +120000")
 _RANGE: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _ESCAPE: Final = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS: Final = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f",
@@ -71,6 +73,8 @@ def _names(text: str) -> Iterator[str]:
             yield from _side(line[4:])
         elif line.startswith("diff --git "):
             yield from _both(line[11:])
+        elif _LINK.match(line):
+            raise PatchError("the patch makes a link, and where that leads is not told here")
         elif moved := _GIT.fullmatch(line):
             yield _unquoted(moved[1])
 

@@ -21,12 +21,13 @@ from broker.catalogs.entry import Argument, ToolEntry
 from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECTS
 from broker.resolution.addresses import file_path, header_pairs, read_address
 from broker.resolution.arguments import Unreadable, clean, leaves, lifts_limits, look, names
-from broker.resolution.globbing import fixed_start
+from broker.resolution.globbing import fixed_start, on_windows
 from broker.resolution.patches import PatchError, patched
 from broker.resolution.realpaths import PathError, check_text
 from broker.resolution.winpaths import is_windows
 
 _DRIVE_URL: Final = re.compile(r"/[A-Za-z]:[/\\]")
+_NO_HOST: Final = re.compile(r"[/?#@]")  # would end the host of an address, or stand before it
 _HOST_NAMES: Final = frozenset(["host", ":authority"])
 _ACCESS: Final[Mapping[str, Access]] = {
     "path-read": "read",
@@ -226,6 +227,8 @@ class Reading:
         for here, text in self._texts(label, value):
             try:
                 check_text(text)
+                if self._paths.root[0] != "/":
+                    text = on_windows(text)  # noqa: PLW2901 - read on as Windows would
                 start = fixed_start(text)
                 if below is not None and not start.startswith("/") and not is_windows(start):
                     check_text(below)
@@ -289,6 +292,8 @@ class Reading:
                 raise Unreadable("arguments", here, "a header holds a line break")
             if name.strip().lower() not in _HOST_NAMES:
                 continue
+            if _NO_HOST.search(content.strip()):
+                raise Unreadable("url", here, "a host is named here, with its port at most")
             scheme = self.urls[0].scheme if self.urls and self.urls[0].keys else "https"
             subject = read_address(here, f"{scheme}://{content.strip()}/")
             if not any(subject.keys == url.keys for url in self.urls):

@@ -93,9 +93,23 @@ def check_text(text: str) -> None:
             text.encode()
         except UnicodeEncodeError:
             raise PathError("half a surrogate pair cannot be a file's name") from None
-        folded = unicodedata.normalize("NFKC", text)
-        if folded != text:
-            _check_climb(folded.replace("\\", "/"), text)
+        check_folded(text)
+
+
+def check_folded(text: str) -> None:
+    r"""
+    Refuse a step up that stands in compatibility characters, which some readers fold.
+
+    Raises:
+        PathError: there is one.
+
+    >>> check_folded("src/\u2025/x")
+    Traceback (most recent call last):
+    broker.resolution.realpaths.PathError: some tools read a step up into this path and some do not
+    """
+    folded = unicodedata.normalize("NFKC", text)
+    if folded != text:
+        _check_climb(folded.replace("\\", "/"), text.replace("\\", "/"))
 
 
 def _check_climb(read: str, text: str) -> None:

@@ -20,7 +20,7 @@ from broker.calls import Access, PathSubject
 from broker.errors import InputError
 from broker.limits import MAX_PATH_CHARS
 from broker.resolution.places import in_settings
-from broker.resolution.realpaths import PathError, in_git, shown, under_any
+from broker.resolution.realpaths import PathError, check_folded, in_git, shown, under_any
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _RESERVED: Final = re.compile(
@@ -118,6 +118,7 @@ class WindowsPaths:
                 text.encode()
             except UnicodeEncodeError:
                 raise PathError("half a surrogate pair cannot be a file's name") from None
+            check_folded(text)
         if text[0] in "~$%":
             raise PathError(f"a leading `{text[0]}` is a shell's word: spell the path out")
         path = text.replace("\\", "/")

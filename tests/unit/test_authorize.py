@@ -86,6 +86,13 @@ SHELL = Call("shell", opaque=True)
         (minted(), Call("t", paths=(read("a/", own=True),)), False),
         (SRC, Call("t", nested=(Call("t", paths=(read("docs/"),)),)), False),
         (minted(tools("batch")), Call("batch", nested=(Call("t"),)), False),
+        (minted(tools("t")), Call("t", "other"), False),
+        (minted(tools("mcp__a__t")), Call("t", "a"), True),
+        (minted(tools("mcp__a__t")), Call("mcp__a__t", "a"), True),
+        (minted(tools("mcp__a__t")), Call("mcp__a__t", "b"), False),
+        (minted(tools("mcp__a__t")), Call("mcp__a__t"), True),
+        (minted(paths("src"), tools("shell", "*")), Call("shell", "a", opaque=True), False),
+        (minted(paths("src"), tools("mcp__a__sh")), Call("sh", "a", opaque=True), True),
     ],
 )
 def test_what_is_allowed(ticket: Ticket, call: Call, allowed: bool) -> None:

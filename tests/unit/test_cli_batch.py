@@ -48,10 +48,15 @@ def test_three_keys(made: Batch) -> None:
         ({"scope": ["path=src"]}, "no such key `path`, at character 0 of `path=src`"),
         ({"scope": ["@nobody"]}, "no policy is called `nobody`"),
         ({"scope": [""]}, "empty"),
-        ({"scope": [], "args": {}}, "no such key in a row: `args`"),
+        ({"scope": [], "args": {}}, "no such key in a row: `args`; did you mean `arguments`?"),
+        ({"scope": [], "now": None}, "did you mean `at`?"),
+        ({"scope": [], "spend": 3}, "did you mean `spent`?"),
+        ({"scope": [], "Scope": []}, "did you mean `scope`?"),
+        ({"scope": [], "At": None}, "did you mean `at`?"),
+        ({"scope": [], "minted": 5}, "did you mean `minted_at`?"),
         ({"scope": [], "at": 5}, "`at` is an instant"),
         ({"scope": [], "at": "noon"}, "`at`: "),
-        ({"scope": [], "minted_at": None}, "`minted_at` is an instant"),
+        ({"scope": [], "minted_at": 5}, "`minted_at` is an instant"),
         ({"scope": [], "spent": True}, "`spent` is a whole number"),
         ({"scope": [], "spent": 1.5}, "`spent` is a whole number"),
         ({"scope": [], "workspace": 1}, "`workspace` is text"),
@@ -68,6 +73,44 @@ def test_not_understood(made: Batch, row: dict[str, object], said: str) -> None:
     assert answer["decision"] == "error"
     assert said in str(answer["reason"])
     assert made.errors == made.rows == 1
+
+
+def test_what_a_row_carries_is_handed_back(made: Batch) -> None:
+    """A key that asks nothing changes no answer, and is named in it."""
+    more = {"expect": "allow", "kind": "path", "n": 3, "platform": "any", "\u00e9": None, "id": 1}
+    assert ask(made, **READ | more) == {
+        "decision": "allow",
+        "caveat": None,
+        "reason": None,
+        "id": 1,
+        "ignored": ["expect", "kind", "n", "platform", "\u00e9"],
+    }
+    assert ask(made, note="x")["ignored"] == ["note"]
+
+
+def test_no_minting_instant_is_none_given(made: Batch) -> None:
+    """Null says no more than a key that is not there."""
+    row = {"scope": ["until=10m"], "minted_at": None, "at": "2026-01-01T12:00:00Z"}
+    assert ask(made, **READ | row)["decision"] == "allow"
+
+
+def test_answers_keep_the_order_of_rows(made: Batch) -> None:
+    """The n-th answer belongs to the n-th row, whatever stands between."""
+    rows = [READ | {"id": n} if n % 3 else {"id": n} for n in range(60)]
+    answers = made.answers(json.dumps(row).encode() for row in rows)
+    assert [answer["id"] for answer in answers] == list(range(60))
+
+
+def test_a_workspace_may_be_built_anew(made: Batch, tmp_path: Path) -> None:
+    """Each row looks at the folder that has the workspace's name then."""
+    place = tmp_path / "again"
+    row = READ | {"workspace": str(place)}
+    assert ask(made, **row)["decision"] == "error"
+    for name in ("one", "two"):
+        (tmp_path / name / "src").mkdir(parents=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(tmp_path / name)
+        assert ask(made, **row)["decision"] == "allow"
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def test_canonical_text(text: str, canonical: str) -> None:
         ('"example.com"', 0, "quotes", "quotes"),
         ("u@example.com", 1, "user", "@"),
         ("a\\b", 1, "backslash", "a"),
+        ("-evil.test", 0, "negative", "allowed"),
         ("a%2eb", 1, "`%`", "a"),
         (".example.com", 0, "dot", "*.example.com"),
         ("..example.com", 0, "dot", "*"),

@@ -50,6 +50,8 @@ def test_canonical_text(text: str, canonical: str) -> None:
     ("text", "offset", "said"),
     [
         ("", 0, "empty"),
+        ("\u3000", 0, "blanks"),
+        ("\u00a0 ", 0, "blanks"),
         ("/etc", 0, "workspace root"),
         ("/", 0, "workspace root"),
         ("~/x", 0, "workspace root"),

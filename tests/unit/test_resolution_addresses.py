@@ -60,10 +60,15 @@ def test_an_unclear_address_is_unreadable(text: str, word: str) -> None:
         ("file:///ws/a?b", None),
         ("file:///ws/a#b", None),
         ("file:///ws\\a", None),
+        ("file:///ws/.\n./x", None),
+        ("file:///ws/.\t.", None),
+        ("file:///ws/a\r", None),
+        ("file:///ws/.. ", None),
+        ("file:///ws/a b", "/ws/a b"),
     ],
 )
 def test_a_file_s_address(text: str, path: str | None) -> None:
-    """Only the plain form has a path; a coded separator or another host has none."""
+    """Only what every reader takes alike has a path: no coded separator, nothing left out."""
     assert file_path(text) == path
 
 

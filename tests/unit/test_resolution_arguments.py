@@ -127,6 +127,15 @@ def test_the_name_of_a_place_is_bounded() -> None:
         ("source", "https://a.example/", "url"),
         ("source", "https://../../x", "path"),
         ("callback", "x", "url"),
+        ("path ", "x", "path"),
+        ("path\0", "x", "path"),
+        ("file.path[]", "x", "path"),
+        ("\uff50ath", "x", "path"),
+        ("old_path", "x", "path"),
+        ("outputFileName", "x", "path"),
+        ("avatarUrl", "x", "url"),
+        ("xpath", "a", "text"),
+        ("JSON-path", "a", "text"),
         ("base_url", "x", "url"),
         ("note", "see /etc/passwd", "text"),
         ("note", "/a\nb", "text"),
@@ -144,6 +153,7 @@ def test_what_an_unknown_argument_looks_like(name: str, text: str, kind: str) ->
 def test_a_switch_that_is_not_plainly_off_is_on(value: object) -> None:
     """Only false and nothing leave a switch off."""
     assert lifts_limits("DisableSandbox", value)
+    assert lifts_limits("with_escalated_permissions", value)
     assert not lifts_limits("enable_sandbox", value)
     assert not lifts_limits("no-sandbox", False)
     assert not lifts_limits("no_sandbox", None)

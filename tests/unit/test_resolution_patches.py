@@ -85,9 +85,20 @@ def test_quoted_names_are_read() -> None:
         'diff --git "a/x" b/x\n',
         "diff --git \n",
         'diff --git "\n',
+        "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc\n",
+        "diff --git a/l b/l\nold mode 100644\nnew mode 120000\n",
+        "diff --git a/l b/l\nindex 1f2..3c4 120000\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-a\n+/etc\n",
     ],
 )
 def test_an_unreadable_patch_is_an_error(text: str) -> None:
-    """A patch without files, or with a header that cannot be read, fails as a whole."""
+    """A patch without files, that makes a link, or with an unreadable header fails as a whole."""
     with pytest.raises(PatchError):
         patched(text)
+
+
+def test_a_link_may_be_deleted_by_a_patch() -> None:
+    """Only making a link or changing where it leads is more than its name tells."""
+    text = "diff --git a/l b/l\ndeleted file mode 120000\n--- a/l\n+++ /dev/null\n"
+    assert patched(text) == ("l",)
+    spoken = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+new file mode 120000\n"
+    assert patched(spoken) == ("x",)

@@ -154,6 +154,39 @@ def test_an_unclear_search(read: Read, arguments: dict[str, object]) -> None:
         read(arguments, g="glob-in", d=Argument("path-list", default="."))
 
 
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        ("sub\\*.py", ("src/sub/",)),
+        ("*.py", ("src/",)),
+        ("c:\\ws\\src\\*", ("src/",)),
+        ("c:/ws/*", ("",)),
+        ("C:\\*", None),
+        ("d:\\x\\*", ()),
+        ("\\*", ()),
+        ("\\\\server\\share\\*", ()),
+        ("\\\\?\\C:\\*", None),
+        ("?:\\x", None),
+        ("{c:/x,y}", None),
+        ("a/*:/x", None),
+        ("%TEMP%\\*", None),
+        ("*\\..\\..\\x", None),
+    ],
+)
+def test_a_search_on_windows(pattern: str, places: tuple[str, ...] | None) -> None:
+    """A backslash separates there, and no pattern may name another drive."""
+    windows = WindowsPaths("C:\\ws")
+    reading = Reading(windows, windows.root)
+    known = {"g": Argument("glob-in"), "d": Argument("path-list", default=".")}
+    entry = ToolEntry("t", None, "read", known)
+    if places is None:
+        with pytest.raises(Unreadable):
+            reading.read(entry, {"g": pattern, "d": "src"})
+    else:
+        reading.read(entry, {"g": pattern, "d": "src"})
+        assert reading.paths[0].places == places
+
+
 def test_a_search_without_a_folder_starts_at_the_workspace(read: Read) -> None:
     """A tool without a folder argument searches from where relative paths start."""
     assert [p.places for p in read({"g": "*.py"}, g="glob-in").paths] == [("",)]
@@ -239,7 +272,8 @@ def test_a_host_header_is_a_destination(read: Read) -> None:
     assert hosts({"Host": "a.example:8443"}) == ["a.example", "a.example"]
     assert hosts({"Host": "a.example"}, "https://a.example:8443/") == ["a.example", "a.example"]
     assert hosts({"Host": "a.example:80"}, "http://a.example/") == ["a.example"]
-    for bad in ({"Host": 5}, {"Host": "a b"}, {"X": "a\r\nHost: b"}, {"X\nHost": "b"}, 5):
+    more: list[object] = [{"Host": f"a.example{s}"} for s in ("/x", "?x", "#b", "@b.example")]
+    for bad in ({"Host": 5}, {"Host": "a b"}, {"X": "a\r\nHost: b"}, {"X\nHost": "b"}, 5, *more):
         with pytest.raises(Unreadable):
             hosts(bad)
 

@@ -78,6 +78,8 @@ def test_outside(text: str) -> None:
         "\\??\\C:\\ws\\a",
         "\\\\?\\GLOBALROOT\\Device\\x",
         "src::$INDEX_ALLOCATION\\a.py",
+        "src\\\uff0e\uff0e\\x",
+        "src/..\uff3cx",
         "a.txt:stream",
         "file:///C:/ws/a",
         "SECRET~1.TXT",

@@ -93,6 +93,7 @@ def test_arguments_are_an_object(resolver: Resolver, arguments: object) -> None:
         {"a": 1},
         "",
         "Read\n",
+        " ",
         "Re\0ad",
         "Read\u200b",
         "\ud800",

@@ -256,7 +256,9 @@ def test_lists_that_may_share_a_tool_are_read(texts: list[str]) -> None:
     assert len(read(*texts)) == 2
 
 
-@pytest.mark.parametrize("text", ["paths=src;docs", "paths=a|b", "paths=>src", "paths=\u00a0a"])
+@pytest.mark.parametrize(
+    "text", ["paths=src;docs", "paths=a|b", "paths=>src", "paths=-a", "paths=\u00a0a"]
+)
 def test_names_that_look_like_slips_are_warned_about(text: str) -> None:
     """A name with another tool's separator in it is read, and shown as one name."""
     assert "is read as one name" in parse_scope(text, at=AT).warnings[0]

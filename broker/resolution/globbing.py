@@ -5,6 +5,9 @@ A search tool reads below the fixed beginning of its pattern. That beginning is 
 path; what follows the first wildcard must not be able to spell a step up, the disk's root or a
 home folder, whichever of the usual dialects (braces, classes, alternatives, escapes) is read.
 
+A pattern *recurses* when it may look into folders that it does not name: what is read then is
+everything below its beginning, as far as anybody can tell.
+
 All spellings of a pattern are followed at once, as a set of what may stand before the next
 character: five states are enough, so the time is linear, whatever the nesting.
 """
@@ -48,6 +51,20 @@ def fixed_start(pattern: str) -> str:
     cut = pattern.rfind("/", 0, found.start())
     _check(pattern[cut + 1 :], _EMPTY if cut >= 0 else _START)
     return (pattern[:cut] or "/") if cut >= 0 else ""
+
+
+def recurses(pattern: str) -> bool:
+    """
+    Whether a pattern looks further than into the one folder that it begins with.
+
+    >>> recurses("src/*.py"), recurses("src/**"), recurses("src/*/a.py")
+    (False, True, True)
+    """
+    found = _SPECIAL.search(pattern)
+    if found is None:
+        return pattern.startswith("!")
+    rest = pattern[pattern.rfind("/", 0, found.start()) + 1 :]
+    return pattern.startswith("!") or any(mark in rest for mark in ("**", "/", "\\"))
 
 
 def _check(text: str, now: int) -> None:

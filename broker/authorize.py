@@ -115,7 +115,7 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
     name = tool if call.server is None else full_name(tool, call.server)
     for subject in call.paths:
         if subject.own:
-            return _refuse("own", subject.spelled, "the broker's own files are closed to tools")
+            return _own(subject)
     for bound in bounds.tools:
         if name not in bound.match.exact and not bound.match.match(tool, call.server):
             return _not_listed("tools", name, bound.patterns, "tool")
@@ -135,7 +135,7 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
             held = bounds.reads if subject.access == "read" else bounds.writes
             for path_bound in held:
                 match = path_bound.match
-                if subject.inner_git or subject.folded or not subject.places:
+                if subject.below or subject.inner_git or subject.folded or not subject.places:
                     if not _fits(path_bound, subject):
                         return _outside(path_bound, subject)
                     continue
@@ -166,7 +166,8 @@ def _fits(bound: PathBound, subject: PathSubject) -> bool:
         if match.git is None:
             return False
         match = match.git
-    return bool(subject.places) and all(match.match(place) for place in subject.places)
+    admits = match.covers if subject.below else match.match
+    return bool(subject.places) and all(map(admits, subject.places))
 
 
 def _count(limits: Sequence[int | None], cost: int, spent: Spent) -> Refusal | None:
@@ -192,6 +193,11 @@ def _uncounted() -> Refusal:
 
 def _refuse(caveat: str, value: str, reason: str) -> Decision:
     return Decision(Refusal(caveat, value, f"{reason}; {ASK}"))
+
+
+def _own(subject: PathSubject) -> Decision:
+    read = ", which this would read too," if subject.below else ""
+    return _refuse("own", subject.spelled, f"the broker's own files{read} are closed to tools")
 
 
 def _list(patterns: Sequence[str]) -> str:
@@ -248,8 +254,10 @@ def _outside(bound: PathBound, subject: PathSubject) -> Decision:
         leads = f" ({subject.why})" if subject.why else ", which lies outside the workspace,"
     elif subject.inner_git:
         leads = ", which lies inside .git and is written only where .git is named,"
-    elif subject.places[-1].rstrip("/") != spelled:
-        leads = f" (that is `{subject.places[-1].rstrip('/') or '.'}`)"
+    elif (place := subject.places[-1].rstrip("/") or ".") != spelled:
+        leads = f" (that is `{place}`)"
+    if subject.below and subject.places:
+        leads += " with everything below it"
     return _refuse(
         bound.kind,
         spelled,

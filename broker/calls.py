@@ -29,6 +29,9 @@ class PathSubject:
     components joined by ``/`` **with a closing slash** (``src/a.py/``); the root itself is
     the empty string. An empty ``places`` lies outside the workspace and fits no pattern.
 
+    ``below`` says that the call reads whatever lies below the places too, as a search does:
+    then a list of patterns must cover each place with everything below it, however deep.
+
     ``inner_git`` says that a write reaches inside a ``.git`` folder; ``own`` that the path
     lies in the broker's own folders; ``folded`` that letter case does not count here; ``why``
     says in words why ``places`` is empty, when it is not just that the path leads outside.
@@ -43,6 +46,7 @@ class PathSubject:
     own: bool = False
     folded: bool = False
     why: str = ""
+    below: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,8 @@ def _shape(call: Call) -> tuple[Shape, str]:
     path = call.paths[0]
     if path.own or path.inner_git or path.folded or len(path.places) != 1:
         return "other", ""
+    # Whoever allows by the beginning of a place alone allows all that lies below it as well,
+    # so a path with `below` has this shape too.
     return path.access, path.places[0]
 
 

@@ -41,7 +41,7 @@ from broker.language.toolnames import (
 from broker.limits import MAX_INCLUSION_STEPS
 
 if TYPE_CHECKING:
-    from broker.language.inclusion import Tokens, Universe
+    from broker.language.inclusion import Onward, Tokens, Universe
 
 __all__ = [
     "PathMatcher",
@@ -67,13 +67,15 @@ class PathMatcher:
 
     A place that starts with one of ``prefixes`` is matched; so is one that ``rest`` matches
     in full. With ``folded`` letter case does not count. ``git`` matches what the patterns
-    that name a ``.git`` folder outright match; it is None when no pattern does.
+    that name a ``.git`` folder outright match; it is None when no pattern does. ``patterns``
+    are the list's own texts.
     """
 
     prefixes: tuple[str, ...]
     rest: Callable[[str], object] | None
     folded: bool
     git: PathMatcher | None
+    patterns: tuple[str, ...]
 
     def match(self, place: str) -> bool:
         """Return whether a pattern of the list matches ``place``."""
@@ -82,6 +84,23 @@ class PathMatcher:
         return place.startswith(self.prefixes) or (
             self.rest is not None and self.rest(place) is not None
         )
+
+    def covers(self, place: str) -> bool:
+        """
+        Return whether the list matches ``place`` and everything below it, however deep.
+
+        A pattern without a wildcard covers what is below whatever it matches, and so does one
+        that ends in ``**``. Other patterns may do so together; whether they do is searched for
+        exactly where letter case counts, and otherwise denied.
+        """
+        if self.folded:
+            place = place.lower()
+        if place.startswith(self.prefixes):
+            return True
+        if self.rest is None or self.rest(place) is None:
+            return False
+        deep, onward = _below(self.patterns, self.folded)
+        return deep.match(place) or (onward is not None and onward.covers(place))
 
 
 @lru_cache(maxsize=1024)
@@ -101,17 +120,33 @@ def path_matcher(patterns: tuple[str, ...], folded: bool = False) -> PathMatcher
     return _matcher(read, folded, _matcher(naming, folded, None) if naming else None)
 
 
+@lru_cache(maxsize=256)
+def _below(patterns: tuple[str, ...], folded: bool) -> tuple[PathMatcher, Onward | None]:
+    """Return the matcher of the patterns that reach any depth, and what they cover together."""
+    from broker.language.inclusion import Onward  # noqa: PLC0415 (rarely needed)
+
+    read = [read_path(p) for p in patterns]
+    deep = _matcher([p for p in read if p.plain or p.parts[-1] == DEEP], folded, None)
+    if folded:
+        return deep, None
+    try:
+        return deep, Onward([_tokens(p) for p in read], _places(), MAX_INCLUSION_STEPS)
+    except LimitError:
+        return deep, None
+
+
 def _matcher(patterns: Sequence[PathPattern], folded: bool, git: PathMatcher | None) -> PathMatcher:
     prefixes = tuple(dict.fromkeys(p.head for p in patterns if _is_prefix(p)))
     others = [_expression(p.parts, folded) for p in patterns if not _is_prefix(p)]
     if folded:
         prefixes = tuple(p.lower() for p in prefixes)
+    texts = tuple([p.text for p in patterns])
     if not others:
-        return PathMatcher(prefixes, None, folded, git)
+        return PathMatcher(prefixes, None, folded, git, texts)
     import re  # noqa: PLC0415 (most lists do not need it)
 
     compiled = re.compile("|".join(others), re.IGNORECASE if folded else 0)
-    return PathMatcher(prefixes, compiled.fullmatch, folded, git)
+    return PathMatcher(prefixes, compiled.fullmatch, folded, git, texts)
 
 
 def _is_prefix(pattern: PathPattern) -> bool:

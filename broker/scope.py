@@ -26,7 +26,7 @@ from broker.globs import check_path, check_tool
 from broker.hosts import check_host
 from broker.instants import format_instant, parse_until
 from broker.language.scopehelp import explain_expect, explain_scope, nearest, split_hint, unseen
-from broker.language.scopetext import render
+from broker.language.scopetext import brief, render, spell
 from broker.limits import (
     MAX_ARGUMENT_DEPTH,
     MAX_CALLS,
@@ -73,6 +73,15 @@ class _Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class _Pair:
+    """One KEY=VALUE text that was read; ``spelled`` are a list's items, groups by their name."""
+
+    caveat: Caveat
+    spelled: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a parsed text: a terminal, or a rule with parts of its own."""
 
@@ -112,17 +121,17 @@ def parse_scope(
     reading = _Reading(at, groups, past_ok)
     caveats: list[Caveat] = []
     warnings: list[str] = []
-    typed: list[Caveat] = []
+    typed: list[_Pair] = []
     for text in _checked_list(texts):
         if text.lstrip(" ").startswith("@"):
             part = _read_policy(text, reading, policies)
             warnings += part.warnings
             caveats += part.caveats
         else:
-            caveat, odd = _read_pair(text, reading)
-            warnings += odd
-            typed.append(caveat)
-            caveats.append(caveat)
+            pair = _read_pair(text, reading)
+            warnings += pair.warnings
+            typed.append(pair)
+            caveats.append(pair.caveat)
         if len(caveats) > MAX_CAVEATS:
             raise ScopeError(f"more than {MAX_CAVEATS} caveats in one scope", text=text)
     _refuse_disjoint_tools(caveats)
@@ -186,27 +195,30 @@ def _read_policy(text: str, reading: _Reading, policies: Policies | None) -> Sco
         raise
 
 
-def _read_pair(text: str, reading: _Reading) -> tuple[Caveat, list[str]]:
+def _read_pair(text: str, reading: _Reading) -> _Pair:
     key, *items = parse_pieces(text, "scope")
     first = items[0]
     if first.name == "NONE":
-        return Caveat(key.text, ()), []
+        return _Pair(Caveat(key.text, ()))
     if first.name == "COUNT":
         if int(first.text) > MAX_CALLS:
             raise _fault(text, f"`calls` is at most {MAX_CALLS}", first.start)
-        return Caveat(key.text, int(first.text)), []
+        return _Pair(Caveat(key.text, int(first.text)))
     if key.text == "until":
-        return Caveat(key.text, _read_until(text, first, reading)), []
+        return _Pair(Caveat(key.text, _read_until(text, first, reading)))
     if len(items) > MAX_SCOPE_ITEMS:
         message = f"a list has at most {MAX_SCOPE_ITEMS} items"
         raise _fault(text, message, items[MAX_SCOPE_ITEMS].start)
     values: list[str] = []
+    spelled: list[str] = []
     warnings: list[str] = []
     for item in items:
         if item.name == "GROUP":
             values += _read_group(text, item, reading.groups)
+            spelled.append(item.text)
             continue
         values.append(_read_item(text, key.text, item))
+        spelled.append(spell(key.text, values[-1]))
         if item.name == "PLACE" and _ODD.search(item.text):
             warnings.append(
                 f"`{item.text}` is read as one name; items are split by commas, "
@@ -215,7 +227,7 @@ def _read_pair(text: str, reading: _Reading) -> tuple[Caveat, list[str]]:
     values = list(dict.fromkeys(values))
     if len(values) > MAX_SCOPE_ITEMS:
         raise _fault(text, f"a list has at most {MAX_SCOPE_ITEMS} items", first.start)
-    return Caveat(key.text, tuple(values)), warnings
+    return _Pair(Caveat(key.text, tuple(values)), tuple(spelled), tuple(warnings))
 
 
 def _read_until(text: str, item: Piece, reading: _Reading) -> int:
@@ -283,19 +295,18 @@ def _unquote(quoted: str) -> tuple[str, Sequence[int]]:
 # ── slips that are spelled rightly ──
 
 
-def _repeated(typed: Sequence[Caveat]) -> list[str]:
+def _repeated(typed: Sequence[_Pair]) -> list[str]:
     """Return a warning for each key that was typed more than once."""
     warnings = []
-    by_kind: dict[str, list[Caveat]] = {}
-    for caveat in typed:
-        by_kind.setdefault(caveat.kind, []).append(caveat)
+    by_kind: dict[str, list[_Pair]] = {}
+    for pair in typed:
+        by_kind.setdefault(pair.caveat.kind, []).append(pair)
     for kind, several in by_kind.items():
         if len(several) < 2:
             continue
-        lists = [caveat.value for caveat in several if isinstance(caveat.value, tuple)]
-        if lists:
-            either = Caveat(kind, tuple(dict.fromkeys(item for one in lists for item in one)))
-            how = f"to allow either, write one list: {render([either])[0]}"
+        if isinstance(several[0].caveat.value, tuple):
+            either = list(dict.fromkeys(item for pair in several for item in pair.spelled))
+            how = f"to allow either, write one list: {brief(kind, either or ['none'])}"
         else:
             how = "the smaller one counts" if kind == "calls" else "the earlier one counts"
         warnings.append(f"`{kind}` is given {len(several)} times and all must hold; {how}")
@@ -313,7 +324,7 @@ def _refuse_disjoint_tools(caveats: Sequence[Caveat]) -> None:
             continue
         shared = set(names) if common is None else common.intersection(names)
         if not shared:
-            text = render([caveat])[0]
+            text = brief("tools", [spell("tools", name) for name in names])
             raise _fault(
                 text,
                 "no tool stands in every `tools` list, so no call could ever pass",

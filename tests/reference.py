@@ -12,6 +12,10 @@ from broker.calls import Call, PathSubject, UrlSubject
 from broker.caveats import Caveat
 
 Chain = list[list[Caveat]]
+Rest = tuple[str, ...]
+
+# One name of every kind that the generated patterns tell apart: these names stand for all.
+NAMES = ("a", "b", "c", "ab", "xy", "ax", ".git", "a.py", "x.py")
 
 
 def permits(chain: Chain, call: Call, at: int | None, spent: list[int]) -> bool:
@@ -77,17 +81,48 @@ def one_caveat(caveat: Caveat, call: Call, at: int | None) -> bool:
 def path_admitted(patterns: tuple[str, ...], path: PathSubject) -> bool:
     if path.inner_git:
         patterns = tuple(p for p in patterns if ".git" in p.split("/"))
-    return bool(path.places) and all(
-        any(path_fits(p, place) for p in patterns) for place in path.places
-    )
+    fits = tree_fits if path.below else place_fits
+    return bool(path.places) and all(fits(patterns, place) for place in path.places)
 
 
-def path_fits(pattern: str, place: str) -> bool:
-    names = [name for name in place.split("/") if name]
+def place_fits(patterns: tuple[str, ...], place: str) -> bool:
+    names = place.split("/")[:-1]
+    return any(parts_fit(parts_of(pattern), names) for pattern in patterns)
+
+
+def tree_fits(patterns: tuple[str, ...], place: str) -> bool:
+    """Whether a place fits and every name below it, however deep."""
+    left = {tuple(parts_of(pattern)) for pattern in patterns}
+    for name in place.split("/")[:-1]:
+        left = after(left, name)
+    seen: list[set[Rest]] = []
+    todo = [left]
+    while todo:
+        left = todo.pop()
+        if not any(parts_fit(list(rest), []) for rest in left):
+            return False  # something lies here that no pattern fits
+        if left not in seen:
+            seen.append(left)
+            todo += [after(left, name) for name in NAMES]
+    return True
+
+
+def after(left: set[Rest], name: str) -> set[Rest]:
+    """What is left of the parts of some patterns, once they have read one name."""
+    found = set()
+    for rest in left:
+        if rest[:1] == ("**",):
+            found |= {rest} | after({rest[1:]}, name)
+        elif rest and name_fits(rest[0], name):
+            found.add(rest[1:])
+    return found
+
+
+def parts_of(pattern: str) -> list[str]:
     parts = [] if pattern == "." else pattern.split("/")
     if not any(c in pattern for c in "*?["):
         parts.append("**")  # a plain name covers what lies below it
-    return parts_fit(parts, names)
+    return parts
 
 
 def parts_fit(parts: list[str], names: list[str]) -> bool:

@@ -49,7 +49,8 @@ def path_subjects(draw: st.DrawFn) -> PathSubject:
     found = tuple(draw(st.lists(places, min_size=0 if draw(st.booleans()) else 1, max_size=2)))
     inner = access == "write" and any(".git" in p.split("/") for p in found)
     own = draw(st.integers(0, 19)) == 0
-    return PathSubject("path", "spelled", access, found, inner_git=inner, own=own)
+    below = draw(st.booleans())
+    return PathSubject("path", "spelled", access, found, inner_git=inner, own=own, below=below)
 
 
 @st.composite

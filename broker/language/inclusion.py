@@ -3,7 +3,8 @@ Is every text that one pattern matches also matched by one of several others?
 
 Decided here, exactly: the difference of two languages is searched for its shortest text. The
 alphabet is symbolic: characters that no pattern at hand tells apart are one symbol, so that
-a pattern over all of Unicode costs as little as one over a few letters.
+a pattern over all of Unicode costs as little as one over a few letters. The same search tells
+whether patterns match every text that goes on from a given one (``Onward``).
 
 Rules a maintainer keeps: this knows neither paths nor tools, only tokens and a universe of
 texts; the answer counts steps, not time; when steps run out a ``LimitError`` says so, which
@@ -19,6 +20,8 @@ from typing import Final
 
 from broker.errors import LimitError
 from broker.language.patterns import Chars
+
+_KEPT: Final = 4_096  # answers, and characters, that one ``Onward`` remembers
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +213,21 @@ def witness(
         LimitError: the budget is spent.
     """
     symbols = _symbols(narrow, wide, universe.told + universe.separator, budget)
-    mine = _Machine((narrow,), universe.separator)
     theirs = _Machine(wide, universe.separator)
     budget.spend(1 + theirs.length // 64 + len(symbols) * len(theirs.chars) // 8)
+    return _search(narrow, symbols, (theirs, theirs.first), universe, budget)
+
+
+def _search(
+    narrow: Tokens,
+    symbols: Sequence[str],
+    wide: tuple[_Machine, int],
+    universe: Universe,
+    budget: StepBudget,
+) -> str | None:
+    """Look for a text that ``narrow`` matches and the machine, from its states on, does not."""
+    theirs, first = wide
+    mine = _Machine((narrow,), universe.separator)
     cost = 1 + theirs.length // 512
     asked = {1 << at: char for char, places in mine.places.items() for at in places}
     moves: dict[int, list[_Move]] = {}
@@ -220,7 +235,7 @@ def witness(
     # with more states of `wide` than a known one leads to nothing that the known one lacks.
     known: dict[tuple[int, int], list[int]] = {}
     trail: list[tuple[int, str]] = []
-    queue = deque((state, theirs.first, 0, -1) for state in _bits(mine.first))
+    queue = deque((state, first, 0, -1) for state in _bits(mine.first))
     while queue:
         state, others, place, came_by = queue.popleft()
         if state & mine.final and universe.accepts(place) and not others & theirs.final:
@@ -251,3 +266,68 @@ def _spelled(trail: list[tuple[int, str]], last: int) -> str:
         last, char = trail[last]
         chars.append(char)
     return "".join(reversed(chars))
+
+
+class Onward:
+    """
+    What several token sequences match behind a text that was read already.
+
+    Many texts lead to the same states, so answers are kept by those.
+
+    Args:
+        sequences: token sequences, of which any may match.
+        universe: the texts that count.
+        steps: what one answer may cost.
+
+    Raises:
+        LimitError: so few steps do not suffice for any answer.
+
+    >>> from broker.language.patterns import MANY
+    >>> closed = Universe("/", "", lambda state, char: int(char != "/"), lambda state: state == 0)
+    >>> onward = Onward([("a", "/", FOLDERS, MANY, "/")], closed, 1_000)
+    >>> onward.covers("a/"), onward.covers("a/b/")
+    (False, True)
+    """
+
+    __slots__ = ("_kept", "_machine", "_steps", "_symbols", "_universe")
+
+    def __init__(self, sequences: Sequence[Tokens], universe: Universe, steps: int) -> None:
+        told = universe.told + universe.separator
+        self._symbols = _symbols((FOLDERS,), sequences, told, StepBudget(steps))
+        self._machine = _Machine(sequences, universe.separator)
+        self._universe = universe
+        self._steps = steps
+        self._kept: dict[int, bool] = {}
+
+    def covers(self, text: str) -> bool:
+        """
+        Whether the sequences match ``text`` and every text that adds closed components to it.
+
+        Args:
+            text: behind it the universe stands where it began, as behind closed components.
+
+        Returns:
+            False also when the steps run out before an answer is found.
+        """
+        machine, states = self._machine, self._machine.first
+        if len(machine.stepped) > _KEPT:
+            machine.stepped.clear()
+        for char in text:
+            states = machine.step(states, char)
+            if not states:
+                return False
+        answer = self._kept.get(states)
+        if answer is None:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            answer = self._kept[states] = self._search(states)
+        return answer
+
+    def _search(self, states: int) -> bool:
+        budget = StepBudget(self._steps)
+        wide = (self._machine, states)
+        try:
+            found = _search((FOLDERS,), self._symbols, wide, self._universe, budget)
+        except LimitError:
+            return False
+        return found is None

@@ -5,6 +5,9 @@ A search tool reads below the fixed beginning of its pattern. That beginning is 
 path; what follows the first wildcard must not be able to spell a step up, the disk's root or a
 home folder, whichever of the usual dialects (braces, classes, alternatives, escapes) is read.
 
+A pattern *recurses* when it may look into folders that it does not name: what is read then is
+everything below its beginning, as far as anybody can tell.
+
 All spellings of a pattern are followed at once, as a set of what may stand before the next
 character: five states are enough, so the time is linear, whatever the nesting.
 """
@@ -68,6 +71,20 @@ def on_windows(pattern: str) -> str:
     if found is not None and ":" in plain[plain.rfind("/", 0, found.start()) + 1 :]:
         raise PathError("the pattern may name another drive")
     return plain
+
+
+def recurses(pattern: str) -> bool:
+    """
+    Whether a pattern looks further than into the one folder that it begins with.
+
+    >>> recurses("src/*.py"), recurses("src/**"), recurses("src/*/a.py")
+    (False, True, True)
+    """
+    found = _SPECIAL.search(pattern)
+    if found is None:
+        return pattern.startswith("!")
+    rest = pattern[pattern.rfind("/", 0, found.start()) + 1 :]
+    return pattern.startswith("!") or any(mark in rest for mark in ("**", "/", "\\"))
 
 
 def _check(text: str, now: int) -> None:

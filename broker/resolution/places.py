@@ -100,7 +100,14 @@ class DiskReading:
         self._walk = PathWalk(disk.root, disk.spelled)
 
     def subject(
-        self, argument: str, text: str, base: str, access: Access, *, last: bool = True
+        self,
+        argument: str,
+        text: str,
+        base: str,
+        access: Access,
+        *,
+        last: bool = True,
+        below: bool = False,
     ) -> PathSubject:
         """
         Read one path.
@@ -111,6 +118,7 @@ class DiskReading:
             base: the absolute folder that a relative path starts from.
             access: whether the tool may change what it finds.
             last: whether the tool follows a link in the last component.
+            below: whether the tool reads all that lies below it, if it is not a file.
 
         Raises:
             PathError: it cannot be read.
@@ -121,7 +129,8 @@ class DiskReading:
         resolved = self._walk.follow(path, last=last)
         shared = last and self._walk.shared()
         write = access == "write"
-        own = under_any(resolved, disk.own, above=write) if disk.own else False
+        below = below and not self._walk.file()
+        own = under_any(resolved, disk.own, above=write or below) if disk.own else False
         place = inside(resolved, disk.root)
         if place is None:
             return PathSubject(argument, text, access, (), _named(resolved), own=own)
@@ -134,7 +143,14 @@ class DiskReading:
                 places = (spelled, *places)
         if not write:
             return PathSubject(
-                argument, text, access, places, _named(resolved), own=own, folded=disk.folded
+                argument,
+                text,
+                access,
+                places,
+                _named(resolved),
+                own=own,
+                folded=disk.folded,
+                below=below,
             )
         return PathSubject(
             argument,
@@ -146,6 +162,7 @@ class DiskReading:
             own=own or any(in_settings(p, disk.folded) for p in places),
             folded=disk.folded,
             why=_SECOND_NAME if shared else "",
+            below=below,
         )
 
     def _as_spelled(self, path: str) -> str | None:

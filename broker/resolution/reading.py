@@ -21,7 +21,7 @@ from broker.catalogs.entry import Argument, ToolEntry
 from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECTS
 from broker.resolution.addresses import file_path, header_pairs, read_address
 from broker.resolution.arguments import Unreadable, clean, leaves, lifts_limits, look, names
-from broker.resolution.globbing import fixed_start, on_windows
+from broker.resolution.globbing import fixed_start, on_windows, recurses
 from broker.resolution.patches import PatchError, patched
 from broker.resolution.realpaths import PathError, check_text
 from broker.resolution.winpaths import is_windows
@@ -32,6 +32,7 @@ _HOST_NAMES: Final = frozenset(["host", ":authority"])
 _ACCESS: Final[Mapping[str, Access]] = {
     "path-read": "read",
     "path-list": "read",
+    "path-tree": "read",
     "path-write": "write",
     "path-delete": "write",
     "path-nofollow": "write",
@@ -39,6 +40,7 @@ _ACCESS: Final[Mapping[str, Access]] = {
 _PLAIN: Final = frozenset(["text", "search-regex", "cwd"])  # a "cwd" is read before the others
 _BESIDE: Final = frozenset(["glob-in", "link-target", "headers"])  # read with other arguments
 _LIFTS: Final = "this switch lifts the limits of the call"
+_FOLDERS: Final = frozenset(["path-list", "path-tree"])  # where a search starts
 _STAYS: Final = frozenset(["path-delete", "path-nofollow"])  # a link in the end goes itself
 
 
@@ -46,7 +48,14 @@ class PathReader(Protocol):
     """Reads the paths of one call: on a real disk, or from their text alone."""
 
     def subject(
-        self, argument: str, text: str, base: str, access: Access, *, last: bool = True
+        self,
+        argument: str,
+        text: str,
+        base: str,
+        access: Access,
+        *,
+        last: bool = True,
+        below: bool = False,
     ) -> PathSubject:
         """Read one path."""
 
@@ -134,7 +143,7 @@ class Reading:
             if spec.role == "cwd":
                 self._cwd(f"{label}{key}", spec, values.get(key))
             elif spec.role == "glob-in" and values.get(key) is not None:
-                folder = next((k for k, s in known.items() if s.role == "path-list"), None)
+                folder = next((k for k, s in known.items() if s.role in _FOLDERS), None)
         return folder
 
     def _argument(self, label: str, spec: Argument, value: object) -> None:
@@ -148,11 +157,12 @@ class Reading:
             self._fields(label, spec.fields, value)
         elif spec.role in _ACCESS:
             access, last = _ACCESS[spec.role], spec.role not in _STAYS
+            below = spec.role == "path-tree"
             if isinstance(value, str):
-                self._path(label, value, access, last=last)
+                self._path(label, value, access, last=last, below=below)
             else:
                 for here, text in self._texts(label, value):
-                    self._path(here, text, access, last=last)
+                    self._path(here, text, access, last=last, below=below)
         elif spec.role in _TEXTS:
             for here, text in self._texts(label, value):
                 _TEXTS[spec.role](self, here, text)
@@ -191,12 +201,21 @@ class Reading:
     # ── paths ──
 
     def _path(
-        self, label: str, text: str, access: Access, *, last: bool = True, base: str | None = None
+        self,
+        label: str,
+        text: str,
+        access: Access,
+        *,
+        last: bool = True,
+        below: bool = False,
+        base: str | None = None,
     ) -> None:
         try:
             if self._reader is None:
                 self._reader = self._paths.begin()
-            subject = self._reader.subject(label, text, base or self.base, access, last=last)
+            subject = self._reader.subject(
+                label, text, base or self.base, access, last=last, below=below
+            )
         except PathError as error:
             raise Unreadable("path", label, error.message) from None
         self.paths.append(subject)
@@ -218,11 +237,16 @@ class Reading:
         except PathError as error:
             raise Unreadable("path", label, error.message) from None
 
-    def _search(self, label: str, value: object, folder: Argument | None, below: object) -> None:
-        """Judge the fixed beginning of each pattern, below the folder that is searched."""
-        if below is None and folder is not None:
-            below = folder.default
-        if not (below is None or isinstance(below, str)):
+    def _search(self, label: str, value: object, folder: Argument | None, top: object) -> None:
+        """
+        Judge the fixed beginning of each pattern, below the folder that is searched.
+
+        All that lies below it is read too where the pattern recurses, or where the tool always
+        searches a tree, whatever the pattern.
+        """
+        if top is None and folder is not None:
+            top = folder.default
+        if not (top is None or isinstance(top, str)):
             raise Unreadable("arguments", label, "the folder that is searched is no text")
         for here, text in self._texts(label, value):
             try:
@@ -230,12 +254,13 @@ class Reading:
                 if self._paths.root[0] != "/":
                     text = on_windows(text)  # noqa: PLW2901 - read on as Windows would
                 start = fixed_start(text)
-                if below is not None and not start.startswith("/") and not is_windows(start):
-                    check_text(below)
-                    start = f"{below}/{start}" if start else below
+                if top is not None and not start.startswith("/") and not is_windows(start):
+                    check_text(top)
+                    start = f"{top}/{start}" if start else top
             except PathError as error:
                 raise Unreadable("path", here, error.message) from None
-            self._path(here, start or ".", "read")
+            below = recurses(text) or (folder is not None and folder.role == "path-tree")
+            self._path(here, start or ".", "read", below=below)
 
     def _link(
         self, label: str, value: object, known: Mapping[str, Argument], values: dict[str, object]

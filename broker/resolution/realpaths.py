@@ -258,6 +258,10 @@ class PathWalk:
         """Whether what ``follow`` last came to is a file with more than one name."""
         return self._last == _SHARED
 
+    def file(self) -> bool:
+        """Whether what ``follow`` last came to is there and no folder: nothing lies below it."""
+        return self._last in (_FILE, _SHARED)
+
     def _start(self, path: str) -> tuple[str, list[str]]:
         """Return where reading starts, and what is still to read, in reverse."""
         for prefix in self._prefixes:

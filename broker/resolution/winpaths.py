@@ -79,7 +79,14 @@ class WindowsPaths:
         return _join(*self._read(folder, below))
 
     def subject(
-        self, argument: str, text: str, base: str, access: Access, *, last: bool = True
+        self,
+        argument: str,
+        text: str,
+        base: str,
+        access: Access,
+        *,
+        last: bool = True,
+        below: bool = False,
     ) -> PathSubject:
         """
         Read one path, as ``broker.resolution.places.DiskReading.subject`` does on a real disk.
@@ -90,7 +97,7 @@ class WindowsPaths:
         drive, parts = self._read(text, base)
         resolved = _join(drive, parts)
         write = access == "write"
-        own = under_any(resolved.lower(), self._own, above=write)
+        own = under_any(resolved.lower(), self._own, above=write or below)
         n = len(self._parts)
         folded = [p.lower() for p in parts[:n]]
         if drive != self._drive or folded != [p.lower() for p in self._parts]:
@@ -105,6 +112,7 @@ class WindowsPaths:
             inner_git=write and in_git(place),
             own=own or (write and in_settings(place, True)),
             folded=True,
+            below=below,
         )
 
     def _read(self, text: str, base: str | None) -> tuple[str, list[str]]:

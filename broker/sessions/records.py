@@ -121,6 +121,8 @@ def _subjects(call: Call) -> Iterable[Data]:
 def _path(path: PathSubject) -> Data:
     place = path.places[-1].rstrip("/") or "." if path.places else path.resolved or path.spelled
     data: Data = {"path": told(place), "access": path.access}
+    if path.below:
+        data["below"] = True
     if not path.places:
         data["outside"] = True
     return data

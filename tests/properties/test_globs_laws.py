@@ -197,6 +197,47 @@ def test_folding_adds_only_letter_case(patterns: tuple[str, ...], place: str) ->
     assert folded.match(place.upper()) == folded.match(place)
 
 
+@given(path_lists, st.sampled_from(PLACES))
+@example(("**/*",), "a/")
+@example(("*", "*/**/*"), "a/")
+@example(("[!b]*/**", "b/**", "b?*/**"), "b/")
+@example(("a/**", "**/*.b"), "b/")
+@example(("a", "b/**/*", "b"), "b/a/")
+def test_a_folder_is_covered_when_all_below_it_is(patterns: tuple[str, ...], place: str) -> None:
+    """Covering a place is exactly covering the pattern of the place and everything below it."""
+    matcher = path_matcher(patterns)
+    covered = matcher.covers(place)
+    assert covered == (paths_cover(patterns, (f"{place}**",)) is None)
+    if covered:
+        assert [p for p in PLACES if p.startswith(place) and not matcher.match(p)] == []
+    else:
+        found = path_witness(patterns, (f"{place}**",))
+        assert found is not None
+        assert found[1] is not None
+        assert found[1].startswith(place)
+        assert not any(naive_match(p, found[1]) for p in patterns)
+
+
+@given(path_lists, path_lists, st.sampled_from(PLACES))
+def test_covering_a_folder_is_monotone(
+    wide: tuple[str, ...], narrow: tuple[str, ...], place: str
+) -> None:
+    """A list that covers another covers every folder that the other covers, and more lists more."""
+    if path_matcher(narrow).covers(place):
+        assert path_matcher(narrow + wide).covers(place)
+        assert paths_cover(wide, narrow) is not None or path_matcher(wide).covers(place)
+
+
+@given(path_lists, st.sampled_from(PLACES))
+def test_a_folded_list_covers_no_more(patterns: tuple[str, ...], place: str) -> None:
+    """Where letter case does not count, a covered folder holds no place that is not matched."""
+    folded = path_matcher(patterns, folded=True)
+    assert folded.covers(place) == folded.covers(place.upper())
+    if folded.covers(place):
+        assert path_matcher(patterns).covers(place)
+        assert all(folded.match(p) for p in PLACES if p.startswith(place))
+
+
 # ── tools ──
 
 OWN = ["".join(t) for n in (1, 2, 3) for t in product("ab_", repeat=n)] + ["mcp", "mcp_", "mcp_a"]

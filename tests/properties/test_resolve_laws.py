@@ -10,21 +10,25 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import rfc8785
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from broker.authorize import authorize
 from broker.calls import Call
 from broker.catalogs import load_catalogs
+from broker.caveats import paths
 from broker.resolution.arguments import canonical_digest
 from broker.resolution.globbing import fixed_start
 from broker.resolution.patches import patched
 from broker.resolution.realpaths import PathError, PathWalk
 from broker.resolution.winpaths import WindowsPaths
 from broker.resolve import Resolver
+from broker.ticket import mint
 
 CATALOGS = load_catalogs()
 NAMES = st.sampled_from(["a", "b", "c", "d", ".e"])
@@ -173,6 +177,60 @@ def test_spelling_does_not_matter(
     assert places(path.replace("/", "//")) == plain
     assert places(f"{root}/{path}") == plain
     assert places(path, cwd=str(root)) == plain
+
+
+LISTS = st.lists(
+    st.sampled_from(["**", ".", "a", "a*", "[!b]", "*/**", "**/*", "**/c", "a/**", "*/b", ".e/*"]),
+    min_size=1,
+    max_size=3,
+)
+SEARCHES = [
+    ("grep", "path", "pattern"),
+    ("glob", "path", "pattern"),
+    ("Glob", "path", "pattern"),
+    ("mcp__filesystem__search_files", "path", "pattern"),
+]
+
+
+@given(tree=TREES, path=PATHS, patterns=LISTS, search=st.sampled_from(SEARCHES))
+@example(tree=[("a/b", "file")], path="a", patterns=["a*"], search=SEARCHES[0])
+@example(tree=[("a/b/c", "file")], path="a", patterns=["a*"], search=SEARCHES[1])
+@example(tree=[("a/b/c", "file")], path="a", patterns=["*", "*/b"], search=SEARCHES[2])
+@example(tree=[("a", "file")], path="a", patterns=["a*"], search=SEARCHES[3])
+def test_a_search_shows_nothing_that_a_read_is_refused(
+    folder: Path, tree: list[tuple[str, str]], path: str, patterns: list[str], search: tuple
+) -> None:
+    """Whoever may search a place may read every file and list every folder below it."""
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+    ticket = mint([paths(*patterns)], key=bytes(32), sid="s", minted_at=0)
+    tool, where, what = search
+    found = resolver.resolve(tool, {where: path, what: "**"})
+    if not authorize(ticket, found, 0).allowed:
+        return
+    top = found.paths[0].resolved
+    below = [top] + [f"{at}/{name}" for at, dirs, names in os.walk(top) for name in dirs + names]
+    for place in below:
+        if not os.path.islink(place):
+            for other in ("read_file", "list_dir", "grep"):
+                call = resolver.resolve(other, {"path": place, "pattern": "x"})
+                plain = replace(call, paths=tuple(p for p in call.paths if p.access == "read"))
+                assert authorize(ticket, plain, 0).allowed
+
+
+@given(tree=TREES, path=PATHS)
+def test_what_a_search_reads_below_is_a_folder_s(
+    folder: Path, tree: list[tuple[str, str]], path: str
+) -> None:
+    """A search of what the disk knows as a file is a read of it, and otherwise a read of a tree."""
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+    searched = resolver.resolve("grep", {"path": path, "pattern": "x"})
+    read = resolver.resolve("read_file", {"path": path})
+    assert searched.fault == read.fault
+    for one, other in zip(searched.paths, read.paths, strict=True):
+        assert replace(one, below=False) == other
+        assert one.below == (bool(one.places) and not os.path.isfile(one.resolved))
 
 
 JSON = st.recursive(

@@ -54,6 +54,22 @@ def test_claude_code_s_tools_are_known(shipped: Catalogs) -> None:
             assert entry.effect == effect, name
 
 
+def test_tools_that_read_a_whole_tree_say_so(shipped: Catalogs) -> None:
+    """What searches, prints or lists everything below a folder is no mere listing of it."""
+    git = "git_status git_diff git_diff_staged git_diff_unstaged git_show"
+    trees = {"grep": "path", "Grep": "path", "Glob": "path", "LS": "path"}
+    trees |= {f"mcp__filesystem__{name}": "path" for name in ("directory_tree", "search_files")}
+    trees |= {f"mcp__git__{name}": "repo_path" for name in git.split()}
+    trees["mcp__git__git_add"] = "files"
+    held = {
+        entry.name: key
+        for entry in shipped.tools()
+        for key, argument in entry.arguments.items()
+        if argument.role == "path-tree"
+    }
+    assert held == trees
+
+
 def test_the_group_of_reading_tools(shipped: Catalogs) -> None:
     """`@reads` holds what reads or touches nothing: no writing, no network, nothing opaque."""
     reads = shipped.group("reads")
@@ -160,7 +176,7 @@ def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
 
 
 def test_the_corpus_s_roles_are_ours(shipped: Catalogs, shared: Path) -> None:
-    """Each tool that the corpus assumes is described with the same role for each argument."""
+    """Each tool that the corpus assumes has its role for each argument, or a stricter one."""
     tools = json.loads((shared / "corpus" / "tools.json").read_text(encoding="utf-8"))
     tools.pop("_about")
     for name, arguments in tools.items():
@@ -172,12 +188,14 @@ def test_the_corpus_s_roles_are_ours(shipped: Catalogs, shared: Path) -> None:
 
 def same(argument: Argument, due: object) -> None:
     """Assert that an argument has the role that the corpus gives it."""
+    stricter = {"path-list": "path-tree", "path-read": "path-tree"}
     if isinstance(due, str):
-        assert argument.role == due
+        assert argument.role in (due, stricter.get(due))
     else:
         assert isinstance(due, dict)
         if "role" in due:
-            assert (argument.role, argument.default) == (due["role"], due["default"])
+            assert argument.role in (due["role"], stricter.get(due["role"]))
+            assert argument.default == due["default"]
         else:
             assert argument.fields is not None
             for key, inner in due.items():

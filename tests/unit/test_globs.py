@@ -97,6 +97,79 @@ def test_git_has_a_matcher_of_its_own() -> None:
     assert path_matcher(("**",)).git is None
 
 
+@pytest.mark.parametrize(
+    ("patterns", "place", "covered"),
+    [
+        ("src/**", "src/", True),
+        ("src/**", "src/pkg/", True),
+        ("src", "src/", True),
+        ("**", "src/", True),
+        (".", "", True),
+        ("**", "", True),
+        ("src/**", "", False),
+        ("src/**", "srcs/", False),
+        ("s*", "src/", False),
+        ("s*/**", "src/", True),
+        ("src/*", "src/", False),
+        ("src/*", "src/a/", False),
+        ("**/*.py", "src/", False),
+        ("**/*.py", "src/a.py/", False),
+        ("src/**/*", "src/", False),
+        ("src/**/*", "src/a/", True),
+        ("src/*/**", "src/", False),
+        ("src/*/**", "src/a/", True),
+        ("src/**/**/*,s?c", "src/", True),
+        ("s*,s*/*", "src/", False),
+        ("s*,s*/*/**", "src/", True),
+        ("s*,s*/[!a]*/**,s*/a*/**", "src/", True),
+        ("s*,s*/[!a]*/**,s*/a?*/**", "src/", False),
+        ("src/􏿿*/**", "src/", False),
+        ("s*,**/?,**/??*", "src/", True),
+        ("s*,**/?,**/???*", "src/", False),
+        ("**/tests/**", "a/tests/", True),
+        ("**/tests/**", "a/tests/b/", True),
+        ("**/tests", "a/tests/", False),
+        ("s*,docs", "docs/a/", True),
+    ],
+)
+def test_covering_a_folder(patterns: str, place: str, covered: bool) -> None:
+    """A list covers a folder when it matches the folder and all that could ever lie below it."""
+    assert path_matcher(tuple(patterns.split(","))).covers(place) is covered
+
+
+def test_covering_a_folder_where_letter_case_does_not_count() -> None:
+    """There, only patterns that reach any depth by themselves cover."""
+    folded = path_matcher(("S[Q-T]C/**", "Docs", "*", "*/**/*"), folded=True)
+    assert folded.covers("SRC/A/")
+    assert folded.covers("docs/")
+    assert not folded.covers("lib/")
+
+
+def test_covering_is_denied_when_its_steps_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be proved in so many steps is not covered; a plain answer needs none."""
+    patterns = ("t*", "t*/**/*", "u*/**")
+    monkeypatch.setattr(globs, "MAX_INCLUSION_STEPS", 3)
+    assert not path_matcher(patterns).covers("t1/")
+    assert path_matcher(patterns).covers("u1/")
+    monkeypatch.setattr(globs, "MAX_INCLUSION_STEPS", 1)
+    assert not path_matcher((*patterns, "[ab]", "[bc]")).covers("t1/")
+    globs._below.cache_clear()
+
+
+def test_what_is_remembered_of_places_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither many characters nor many answers are kept for ever, and answers stay right."""
+    onward = globs._below(("*", "*/**/*", "[a-p]/**"), False)[1]
+    assert onward is not None
+    monkeypatch.setattr("broker.language.inclusion._KEPT", 2)
+    for name in [chr(0x4E00 + n) for n in range(40)]:
+        assert onward.covers(f"{name}/")
+        assert not onward.covers("")
+        assert onward.covers("a/b/")
+        assert len(onward._kept) <= 2
+    assert len(onward._machine.stepped) <= 6
+    globs._below.cache_clear()
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("pattern", "place"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.errors import LimitError
-from broker.language.inclusion import FOLDERS, StepBudget, Tokens, Universe, witness
+from broker.language.inclusion import FOLDERS, Onward, StepBudget, Tokens, Universe, witness
 from broker.language.patterns import MANY, ONE, Chars
 
 EVERY = Universe("", "", lambda _state, _char: 0, lambda _state: True)
@@ -58,6 +58,25 @@ def test_witness(narrow: Tokens, wide: list[Tokens | Chars], found: str | None) 
 def test_witness_of_components(narrow: Tokens, wide: list[Tokens], found: str | None) -> None:
     """Components are closed by the separator, which stars do not match."""
     assert witness(narrow, wide, CLOSED, StepBudget(10_000)) == found
+
+
+@pytest.mark.parametrize(
+    ("sequences", "text", "covered"),
+    [
+        ([(FOLDERS,)], "", True),
+        ([(FOLDERS, MANY, "/")], "", False),
+        ([(FOLDERS, MANY, "/")], "a/", True),
+        ([("a", "/")], "a/", False),
+        ([("a", "/"), ("a", "/", MANY, "/", FOLDERS)], "a/", True),
+        ([("a", "/", FOLDERS)], "b/", False),
+        ([], "", False),
+    ],
+)
+def test_what_lies_onward(sequences: list[Tokens], text: str, covered: bool) -> None:
+    """Everything behind a text is matched, the text itself too, or it is not."""
+    onward = Onward(sequences, CLOSED, 10_000)
+    assert onward.covers(text) is covered
+    assert onward.covers(text) is covered
 
 
 def test_the_universe_is_respected() -> None:

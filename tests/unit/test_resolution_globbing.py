@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.resolution.globbing import fixed_start
+from broker.resolution.globbing import fixed_start, recurses
 from broker.resolution.realpaths import PathError
 
 
@@ -87,3 +87,27 @@ def test_a_pattern_that_could_climb(pattern: str) -> None:
     """Whatever dialect could make a step up or a root of it, it is refused."""
     with pytest.raises(PathError):
         fixed_start(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "deep"),
+    [
+        ("src/a.py", False),
+        ("src/*.py", False),
+        ("*", False),
+        ("src/[a-z]?.{py,pyi}", False),
+        ("**", True),
+        ("src/**/*.py", True),
+        ("src/**.py", True),
+        ("src/*/a.py", True),
+        ("src/{a,b/c}.py", True),
+        ("src/*(a/)b", True),
+        ("src\\*.py", True),
+        ("src/*\\a.py", True),
+        ("!src", True),
+        ("!src/*.py", True),
+    ],
+)
+def test_a_pattern_that_looks_into_other_folders(pattern: str, deep: bool) -> None:
+    """It recurses when something after its first wildcard may part folders."""
+    assert recurses(pattern) is deep

@@ -27,10 +27,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def subject(
-    paths: DiskPaths, text: str, access: Access = "read", *, last: bool = True
+    paths: DiskPaths, text: str, access: Access = "read", *, last: bool = True, below: bool = False
 ) -> PathSubject:
     """Read one path from the workspace's root."""
-    return paths.begin().subject("path", text, paths.root, access, last=last)
+    return paths.begin().subject("path", text, paths.root, access, last=last, below=below)
 
 
 def test_a_read_must_fit_where_it_leads(root: Path) -> None:
@@ -135,6 +135,30 @@ def test_the_broker_s_own_folders_are_marked(root: Path, tmp_path: Path) -> None
     assert subject(paths, str(tmp_path / "data"), "write", last=False).own
     assert not subject(paths, str(tmp_path / "data")).own
     assert not subject(paths, "src/a.py", "write").own
+
+
+def test_a_search_of_a_folder_reads_all_below(root: Path) -> None:
+    """A folder and what is not there yet have things below them; a file has not."""
+    paths = DiskPaths(str(root))
+    os.symlink("a.py", root / "src" / "l")
+    os.link(root / "src" / "a.py", root / "src" / "twin")
+    for text in (".", "src", "src/", "src/d", "src/d/..", "new", "new/x", "src/up"):
+        assert subject(paths, text, below=True).below is (text != "src/up"), text
+        assert not subject(paths, text).below
+    for text in ("src/a.py", "src/l", "./src/../src/a.py", "src/twin"):
+        assert not subject(paths, text, below=True).below, text
+    assert subject(paths, "src/d", below=True).places == ("docs/",)
+
+
+def test_a_search_from_above_reads_the_broker_s_own_folders(root: Path, tmp_path: Path) -> None:
+    """Searching a folder that holds one of them is marked; listing it is not."""
+    (root / "home" / "keys").mkdir(parents=True)
+    paths = DiskPaths(str(root), [str(root / "home" / "keys")])
+    for text in (".", "home", "home/keys", str(tmp_path)):
+        assert subject(paths, text, below=True).own, text
+    for text in (".", "home", str(tmp_path)):
+        assert not subject(paths, text).own, text
+    assert not subject(paths, "src", below=True).own
 
 
 def test_the_workspace_s_settings_are_not_written(root: Path) -> None:

@@ -46,6 +46,7 @@ def seen(reading: Reading) -> list[tuple[str, str, tuple[str, ...]]]:
     [
         ("path-read", "read"),
         ("path-list", "read"),
+        ("path-tree", "read"),
         ("path-write", "write"),
         ("path-delete", "write"),
         ("path-nofollow", "write"),
@@ -135,6 +136,37 @@ def test_a_search_starts_below_its_folder(
     found = read(arguments, g="glob-in", d=Argument("path-list", default="."))
     assert [p.places for p in found.paths] == [places]
     assert found.missing == ([] if "g" in arguments else ["g"])
+
+
+@pytest.mark.parametrize(
+    ("role", "arguments", "below"),
+    [
+        ("path-list", {"g": "*.py", "d": "src"}, False),
+        ("path-list", {"g": "src/a.py"}, False),
+        ("path-list", {"g": "**/*.py", "d": "src"}, True),
+        ("path-list", {"g": "src/*/*.py"}, True),
+        ("path-list", {"d": "src"}, False),
+        ("path-tree", {"g": "*.py", "d": "src"}, True),
+        ("path-tree", {"g": "src/new"}, True),
+        ("path-tree", {"d": "src"}, True),
+        ("path-tree", {}, True),
+    ],
+)
+def test_what_a_search_reads_below(
+    read: Read, role: str, arguments: dict[str, object], below: bool
+) -> None:
+    """A pattern that recurses reads a tree; a tool that always does reads it for any pattern."""
+    found = read(arguments, g="glob-in", d=Argument(role, default="."))
+    assert [p.below for p in found.paths] == [below]
+    assert [p.below for p in read({"g": ["*", "**"]}, g="glob-in").paths] == [False, True]
+
+
+def test_only_a_tree_reads_below(read: Read) -> None:
+    """In a list each folder of a tree counts, and no other role reads what lies below."""
+    found = read({"p": ["src", ["new"]]}, p="path-tree")
+    assert [(p.places, p.below) for p in found.paths] == [(("src/",), True), (("new/",), True)]
+    for role in ("path-read", "path-list", "path-write", "path-delete", "path-nofollow", "cwd"):
+        assert not any(p.below for p in read({"p": "src"}, p=role).paths)
 
 
 @pytest.mark.parametrize(

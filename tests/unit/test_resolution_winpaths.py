@@ -12,6 +12,16 @@ from broker.resolution.winpaths import WindowsPaths, is_windows
 WS = WindowsPaths("C:\\ws")
 
 
+def test_a_search_reads_all_below() -> None:
+    """What is a file cannot be told from text, so everything searched may have things below."""
+    paths = WindowsPaths("C:\\ws", ["C:\\ws\\broker\\keys"])
+    found = paths.subject("path", "src", paths.root, "read", below=True)
+    assert (found.places, found.below, found.own) == (("src/",), True, False)
+    assert paths.subject("path", "broker", paths.root, "read", below=True).own
+    assert not paths.subject("path", "broker", paths.root, "read").own
+    assert not WS.subject("path", "src", WS.root, "read").below
+
+
 def places(text: str, base: str = WS.root) -> tuple[str, ...]:
     """Read one path that is to be read."""
     return WS.begin().subject("path", text, base, "read").places

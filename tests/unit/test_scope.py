@@ -219,14 +219,23 @@ def test_caveats_of_policies_count_together() -> None:
 # ── slips that are spelled rightly ──
 
 
+FEW = frozenset(f"t{n}" for n in range(60))
+
+
 def test_a_key_given_twice_is_warned_about() -> None:
-    """Lists of one key show the one list that would allow either."""
+    """Lists of one key show the one list that would allow either, groups as they are typed."""
     found = parse_scope(["paths=src/**", "paths=tests/**, a b"], at=AT)
     assert len(found.caveats) == 2
     assert found.warnings == (
         "`paths` is given 2 times and all must hold; "
         'to allow either, write one list: paths=src/**,tests/**,"a b"',
     )
+    found = parse_scope(["tools=@few, b", "tools=b, @few, c*"], at=AT, groups={"few": FEW})
+    assert found.warnings[0].endswith("write one list: tools=@few,b,c*")
+    found = parse_scope(["paths=a,b,c,d", "paths=none", "paths=e,f f,g,h"], at=AT)
+    assert found.warnings[0].endswith('write one list: paths=a,b,c,d,e,"f f" and 2 more')
+    found = parse_scope(["hosts=none", "hosts=none"], at=AT)
+    assert found.warnings[0].endswith("write one list: hosts=none")
     assert "the smaller one counts" in parse_scope(["calls=9", "calls=1"], at=AT).warnings[0]
     assert "the earlier one counts" in parse_scope(["until=9m", "until=1m"], at=AT).warnings[0]
 
@@ -246,6 +255,12 @@ def test_lists_without_a_common_tool_are_an_error() -> None:
     assert (error.text, error.offset) == ("tools=shell", 6)
     with pytest.raises(ScopeError, match="no call could ever pass"):
         parse_scope(["@ok", "tools=b"], at=AT, policies=named)
+    with pytest.raises(ScopeError) as caught:
+        parse_scope(["tools=shell", "tools=@few"], at=AT, groups={"few": FEW})
+    assert (caught.value.text, caught.value.offset) == (
+        "tools=t0,t1,t10,t11,t12,t13 and 54 more",
+        6,
+    )
 
 
 @pytest.mark.parametrize(

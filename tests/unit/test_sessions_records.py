@@ -54,6 +54,16 @@ def test_a_decision_tells_what_it_touched() -> None:
     }
 
 
+def test_a_search_tells_that_it_read_all_below() -> None:
+    """What was searched is recorded by its own place, with the word that all below was read."""
+    folder = PathSubject("path", "./src", "read", ("src/",), "/ws/src", below=True)
+    root = PathSubject("path", "", "read", ("",), "/ws", below=True)
+    assert subjects(Call("grep", paths=(folder, root))) == [
+        {"path": "src", "access": "read", "below": True},
+        {"path": ".", "access": "read", "below": True},
+    ]
+
+
 def test_a_refusal_tells_why() -> None:
     """A refusal keeps the caveat, the value and the reason, cleared of secrets."""
     refused = Decision(Refusal("hosts", "h", "no `https://u:p@h/`"), "gate")

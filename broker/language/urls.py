@@ -76,6 +76,8 @@ def read_host(spelled: str) -> str:
 def _checked_name(name: str, spelled: str) -> str:
     if not name:
         raise UrlError("there is no host")
+    if name[0] == "-":
+        raise UrlError("a host name does not begin with a dash")  # programs take it for an option
     if not _NAME_CHARS.issuperset(name):
         odd = next(c for c in name if c not in _NAME_CHARS)
         raise UrlError(f"`{odd}` cannot stand in a host name")

@@ -327,11 +327,11 @@ def _is_flat(data: dict[str, object]) -> bool:
         kind = type(value)
         if kind is str or kind is bool:
             continue
-        if kind is list:
-            for item in value:  # type: ignore[attr-defined]  # a list
+        if isinstance(value, list):
+            for item in value:
                 if type(item) is not str:
                     return False
-        elif kind is not int or not -MAX_SAFE_INT <= value <= MAX_SAFE_INT:  # type: ignore[operator]  # an int
+        elif not (isinstance(value, int) and -MAX_SAFE_INT <= value <= MAX_SAFE_INT):
             return False
     return True
 

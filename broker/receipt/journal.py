@@ -71,6 +71,7 @@ class Journal:
     )
 
     def __init__(self, sid: str, path: Path, head: Path, key: Key, system: disk.Disk) -> None:
+        self._log = self._head = _NONE
         self.sid = sid
         self.path = path
         self.head_path = head
@@ -81,7 +82,6 @@ class Journal:
         self._key = key
         self._disk = system
         self._form = HeadForm(sid, key)
-        self._log = self._head = _NONE
         self._acknowledged = 0
         # No content of a file equals None: an emptied head is checked like any other.
         self._head_seen: tuple[bytes | None, Slots] = (None, Slots(Head(0, "", 0), 0, False))
@@ -289,3 +289,7 @@ class Journal:
             if fd != _NONE:
                 os.close(fd)
         self._log = self._head = _NONE
+
+    def __del__(self) -> None:
+        """Give the files of a receipt back that was dropped without being closed."""
+        self.release()

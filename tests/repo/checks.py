@@ -36,7 +36,7 @@ FOREIGN = re.compile(
 )
 UNFINISHED = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b|\bNotImplemente[d]Error\b")
 IGNORE = re.compile(r"#\s*type:\s*ignor[e]")
-IGNORE_WELL = re.compile(r"# type: ignor[e]\[[a-z][a-z, -]*\]  # \S.{7,}")
+IGNORE_WELL = re.compile(r"# type: ignor[e]\[[a-z][a-z, -]*]  # \S.{3,}")
 NOQA = re.compile(r"#\s*noq[a]", re.IGNORECASE)
 NOQA_WELL = re.compile(r"# noq[a]: [A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)*\b")
 

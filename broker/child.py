@@ -6,6 +6,7 @@ Decided here: what happens to signals while it runs. Not decided here: what it i
 - SIGINT and SIGQUIT come from the terminal to the whole group: the agent decides, we wait.
   Without a terminal they are passed on.
 - SIGTERM and SIGHUP are passed on; an agent that does not end within GRACE_S is killed.
+- A signal that was ignored when we were started stays ignored, in the agent too.
 - When this process is killed, the kernel kills the agent (Linux: PR_SET_PDEATHSIG). Elsewhere it
   goes on without a broker, and its hooks refuse.
 
@@ -16,6 +17,7 @@ handlers; an agent that must be stopped is killed if it does not go by itself.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -56,6 +58,8 @@ class Child:
     def __enter__(self) -> Child:
         # Handlers, not SIG_IGN: an ignored signal would stay ignored in the agent.
         for number in (*_FROM_TERMINAL, *_PASSED_ON):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # by `nohup`, or behind a shell's `&`: it is not for us, nor the agent
             self._before[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -92,7 +96,7 @@ class Child:
                 preexec_fn=_dying_with(os.getpid()),  # noqa: PLW1509 - no other thread runs
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise LaunchError(f"`{command[0]}` cannot be started: {error}") from error
+            raise LaunchError(f"`{command[0]}` cannot be started: {_why(error)}") from error
         if self.signalled:
             self._end(self.signalled)  # it came while the process was being made
 
@@ -114,6 +118,9 @@ class Child:
                     self._end(signal.SIGTERM)
                 if self._kill_at_s and time.monotonic() > self._kill_at_s:
                     process.kill()
+                    self.stopped = self.stopped or (
+                        f"it did not end within {GRACE_S:.0f} s of being told to, and was killed"
+                    )
             else:
                 if -code in _FROM_TERMINAL:
                     self.signalled = self.signalled or -code
@@ -132,6 +139,17 @@ class Child:
             return  # the terminal sent it to the agent too, which knows what it means there
         self.signalled = number
         self._end(number)
+
+
+def _why(error: Exception) -> str:
+    """Return why a program did not start, and what helps."""
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return "it has no `#!` line: name its interpreter, as in `-- sh ./agent`"
+    if isinstance(error, OSError) and error.errno == errno.ENOENT:
+        return "what its `#!` line names, or the folder to start in, is missing"
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return str(error)
 
 
 def _has_terminal() -> bool:

@@ -33,6 +33,7 @@ ALLOW = b"answer/1 allow\n"
 REFUSE = b"answer/1 refuse\n"
 MAX_DEADLINE_MS = 600_000
 SHAPED = ("claude-code",)
+STOPS = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGINT)
 CHUNK = 2**18
 
 Printed = tuple[int, bytes, bytes]
@@ -135,10 +136,16 @@ def _late(*_: object) -> None:
     raise Doubt("the broker did not answer in time")
 
 
+def _stopped(*_: object) -> None:
+    raise Doubt("the hook was told to stop")
+
+
 def _answer(argv: list[str]) -> Printed:
     if len(argv) != 4 or not argv[3].isdecimal() or not 0 < int(argv[3]) <= MAX_DEADLINE_MS:
         raise Doubt("the hook was not started as the broker wrote it")
     deadline_s = int(argv[3]) / 1000
+    for stop in STOPS:
+        _signal.signal(stop, _stopped)
     _signal.signal(_signal.SIGALRM, _late)
     _signal.setitimer(_signal.ITIMER_REAL, deadline_s)
     return ask(argv[1], argv[2], _payload(), deadline_s)
@@ -156,7 +163,9 @@ def answered(argv: list[str]) -> Printed:
             return denial(agent, "the broker could not be asked")
         finally:
             _signal.setitimer(_signal.ITIMER_REAL, 0)
-    except BaseException:  # noqa: BLE001 - the deadline, once, amid the lines above
+            for stop in STOPS:
+                _signal.signal(stop, _signal.SIG_IGN)  # what is printed, is printed whole
+    except BaseException:  # noqa: BLE001 - the deadline or a signal, amid the lines above
         return denial(agent, "the broker did not answer in time")
 
 
@@ -172,9 +181,19 @@ def main(argv: list[str]) -> int:
         _write(1, out)
         _write(2, err)
     except OSError:
-        # Nobody reads the refusal there; the exit code says it too.
-        return 2
+        # Nobody reads the refusal there; the exit code says it too, and some agents take it
+        # for a refusal only with a text beside it.
+        return unprinted()
     return code
+
+
+def unprinted() -> int:
+    """Say on standard error that there is no answer, and return the exit code that refuses."""
+    try:  # noqa: SIM105 - `contextlib` would be one import more
+        _write(2, b"refused: the hook of the broker could not answer; ask the person\n")
+    except OSError:
+        pass
+    return 2
 
 
 if __name__ == "__main__":

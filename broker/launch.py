@@ -33,6 +33,7 @@ from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_SOCKET_PATH_BYTES
+from broker.receipt.display import escaped
 from broker.receipt.keys import load_or_create_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
@@ -52,7 +53,7 @@ class Streams:
     def say(self, text: str) -> None:
         """Print one line that is the broker's."""
         with suppress(OSError, ValueError):
-            print(f"broker: {text}", file=self.stderr, flush=True)
+            print(f"broker: {escaped(text)}", file=self.stderr, flush=True)
 
 
 def run(
@@ -154,7 +155,7 @@ def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, c
         }
         child.start(program, prepared.command, variables, launch.cwd)
         server.start()
-        code = child.wait(adapter.escaped)
+        code = child.wait(lambda: adapter.escaped() or server.displaced())
     finally:
         server.stop()
     with suppress(StoreError):
@@ -169,17 +170,17 @@ def _sealed(session: Session, child: Child, streams: Streams, *, quiet: bool) ->
     if child.stopped:
         streams.say(f"the agent was stopped: {child.stopped}")
     counts = f"{session.allowed} allowed, {session.refused} refused"
+    kept = (
+        f"receipt {session.receipt_path}; check it with `broker receipt {session.sid[:8]} --verify`"
+    )
     try:
         session.seal("complete" if child.ended and not child.signalled else "interrupted")
     except BrokerError as error:
-        streams.say(f"{counts}; the receipt could not be sealed: {error}")
+        streams.say(f"{counts}; the receipt ends early: {error}; {kept}")
         return
     if quiet:
         return
-    streams.say(
-        f"{counts}; receipt {session.receipt_path}; "
-        f"check it with `broker receipt {session.sid[:8]} --verify`"
-    )
+    streams.say(f"{counts}; {kept}")
 
 
 def _unguarded(
@@ -199,8 +200,17 @@ def _program(command: Sequence[str], environ: Mapping[str, str]) -> str:
         raise LaunchError("no command: give it after `--`, as in `broker run -- claude`")
     found = shutil.which(command[0], path=environ.get("PATH", os.defpath))
     if found is None:
-        raise LaunchError(f"`{command[0]}` is not a program that can be started: check its name")
+        raise LaunchError(f"`{command[0]}` cannot be started: {_not_a_program(command[0])}")
     return os.path.abspath(found)
+
+
+def _not_a_program(name: str) -> str:
+    """Return why no program was found by a name, and what helps."""
+    if os.sep in name and os.path.isdir(name):
+        return "it is a folder"
+    if os.sep in name and os.path.exists(name):
+        return "it is not executable: `chmod +x` it, or name its interpreter before it"
+    return "there is no such program: check its name"
 
 
 def _start_in(workspace: Path) -> Path:
@@ -214,6 +224,11 @@ def _start_in(workspace: Path) -> Path:
 
 def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
     """Seal what earlier brokers could not."""
+    if not os.path.lexists(key_path(home)) and any(home.heads.glob("*")):
+        streams.say(
+            f"warning: the key `{key_path(home)}` is gone and a new one is made: receipts of "
+            "before verify only with the old one in its place"
+        )
     key = load_or_create_key(key_path(home), randomness=outside.randomness)
     for old in seal_abandoned(home, key, outside.clock):
         with suppress(OSError):

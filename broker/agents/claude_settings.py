@@ -15,9 +15,11 @@ follow what Claude Code 2.1.332 does, and its test runs the real one.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -63,8 +65,7 @@ def switched_off(path: Path, *, managed: bool = False) -> str | None:
     A missing file switches nothing off.
     """
     try:
-        with open(path, "rb") as file:
-            text = file.read(MAX_SETTINGS_BYTES + 1).decode("utf-8", "replace")
+        text = _content(path).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -108,8 +109,7 @@ def workspace_rules(folder: Path) -> dict[str, list[str]]:
     rules: dict[str, list[str]] = {}
     for name in ("settings.json", "settings.local.json"):
         try:
-            with open(folder / ".claude" / name, "rb") as file:
-                settings = json.loads(file.read(MAX_SETTINGS_BYTES))
+            settings = json.loads(_content(folder / ".claude" / name))
         except (OSError, ValueError, RecursionError):
             continue  # Claude Code ignores it too
         permissions = settings.get("permissions") if isinstance(settings, dict) else None
@@ -120,6 +120,20 @@ def workspace_rules(folder: Path) -> dict[str, list[str]]:
                     anchored = _ANCHORED.sub(lambda m: f"{m[1]}(/{folder}/", rule)
                     rules.setdefault(kind, []).append(anchored)
     return rules
+
+
+def _content(path: Path) -> bytes:
+    """
+    Return the beginning of a plain file: a pipe that a workspace holds is never waited for.
+
+    Raises:
+        OSError: it cannot be read, or is no plain file.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        return file.read(MAX_SETTINGS_BYTES + 1)
 
 
 def off_in_environment(environ: Mapping[str, str]) -> str | None:

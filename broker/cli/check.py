@@ -114,6 +114,8 @@ def check(
 
 def _decide(asked: _Question) -> Decision:
     if asked.scope or asked.ticket is not None:
+        if os.environ.get("BROKER_SOCKET"):
+            err("broker: a dry run: the session of this run is not asked, and nothing is recorded")
         return _dry(asked)
     if not os.environ.get("BROKER_SOCKET"):
         raise InputError(

@@ -31,10 +31,16 @@ def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     prepare()
     try:
-        code = contained(partial(_invoke, list(words)), _failed)
-        flush()
+        code = contained(partial(_told, list(words)), _failed)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
+    return code
+
+
+def _told(words: list[str]) -> int:
+    """Run the command; an answer that does not reach its reader is no answer."""
+    code = _invoke(words)
+    flush()
     return code
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from broker.cli.exits import UNDECIDED
 from broker.errors import BrokerError, PolicyError, ScopeError
@@ -85,8 +85,8 @@ def flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
-            _hang_up(stream)
+        except OSError as error:
+            _unwritable(stream, error)
 
 
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
@@ -191,13 +191,21 @@ def table(rows: Iterable[Sequence[str]], heads: Sequence[str]) -> list[str]:
 def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
-    except BrokenPipeError:
-        _hang_up(stream)
+    except OSError as error:
+        _unwritable(stream, error)
 
 
-def _hang_up(stream: TextIO) -> NoReturn:
-    """Leave quietly: nobody listens any more, and Python would complain once again at exit."""
+def _unwritable(stream: TextIO, error: OSError) -> None:
+    """
+    Go on without a diagnosis that nobody can read, but never without an answer.
+
+    Where nobody listens any more this leaves quietly, and any other fault is the caller's to
+    tell. The stream becomes a sink, since Python would complain once again at exit.
+    """
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, stream.fileno())
     os.close(sink)
-    raise SystemExit(UNDECIDED)
+    if isinstance(error, BrokenPipeError):
+        raise SystemExit(UNDECIDED)
+    if stream is not sys.stderr:
+        raise OSError(error.errno, error.strerror, "standard output") from error

@@ -72,6 +72,9 @@ def _key(home: Home) -> Finding:
     return Finding("key", "ok", f"{key.kid} in {home.keys}")
 
 
+_WRITTEN: Final = ("state", "data")  # the others do without
+
+
 def _folders(home: Home) -> list[tuple[str, Path]]:
     return [
         ("state", home.state),
@@ -96,6 +99,8 @@ def _folder(name: str, place: Path) -> Finding:
         return Finding(name, "bad", f"{text} belongs to another user")
     if mode & 0o022:
         return Finding(name, "bad", f"{text} can be written by others: chmod go-w it")
+    if name in _WRITTEN and not os.access(place, os.W_OK | os.X_OK):
+        return Finding(name, "bad", f"{text} cannot be written: set BROKER_HOME elsewhere")
     return Finding(name, "ok", text)
 
 
@@ -103,7 +108,7 @@ def _not_yet(name: str, place: Path) -> Finding:
     above = place
     while not above.exists() and above != above.parent:
         above = above.parent
-    if not os.access(above, os.W_OK | os.X_OK):
+    if name in _WRITTEN and not os.access(above, os.W_OK | os.X_OK):
         return Finding(name, "bad", f"{place} does not exist, and {above} cannot be written")
     return Finding(name, "ok", f"{place} (not yet there)")
 

@@ -84,17 +84,21 @@ def folder(typed: str | None, base: str | None = None) -> str:
     ``base`` is where a relative folder starts: the current folder when it is not given.
 
     Raises:
-        InputError: the current folder is gone.
+        InputError: the current folder is gone, or an empty text was given.
 
     >>> folder("/srv/app/../web"), folder(r"C:\\\\ws")
     ('/srv/web', 'C:\\\\\\\\ws')
     """
+    if typed == "":
+        raise InputError("the workspace is an empty text: name a folder, or leave it out")
     if typed is not None and (typed.startswith("/") or _DRIVE.match(typed)):
         return os.path.normpath(typed) if typed.startswith("/") else typed
     try:
         return os.path.normpath(os.path.join(base or os.getcwd(), typed or ""))
     except FileNotFoundError:
-        raise InputError("the current folder does not exist any more") from None
+        raise InputError(
+            "the current folder does not exist any more: change to one that does"
+        ) from None
 
 
 def existing_folder(typed: str | None) -> str:

@@ -7,9 +7,11 @@ never created here: without one there is nothing to verify with.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from broker.cli.typed import file_bytes
+from broker.errors import UnverifiableError
 from broker.ticket import Ticket, UnverifiedTicket, session_key, verify_chain
 
 if TYPE_CHECKING:
@@ -42,4 +44,11 @@ def installation_key(home: Home) -> Key:
     """
     from broker.receipt import load_key
 
-    return load_key(home.keys / KEY_NAME)
+    try:
+        return load_key(home.keys / KEY_NAME)
+    except UnverifiableError as error:
+        if error.code != "unverifiable.missing":
+            raise
+        begun = os.path.isdir(home.sessions)
+        helps = "put it back from a copy" if begun else "`broker run` begins a session and makes it"
+        raise UnverifiableError(f"{error}: {helps}", code=error.code) from error

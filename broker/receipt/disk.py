@@ -112,8 +112,11 @@ CREATE = os.O_CREAT | os.O_EXCL | SAFELY
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create ``folder`` and its parents, for the owner alone."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create ``folder`` and those of its parents that are missing, for the owner alone."""
+    # `parents=True` would make the parents with whatever the umask leaves open.
+    for place in reversed((folder, *folder.parents)):
+        if not place.is_dir():
+            place.mkdir(mode=0o700, exist_ok=True)
 
 
 def open_checked(path: Path, what: str, *, flags: int = os.O_RDONLY, forbidden: int) -> int:
@@ -160,6 +163,20 @@ def _cannot_open(path: Path, what: str, error: OSError) -> UnverifiableError:
     )
 
 
+def said(error: OSError) -> str:
+    """
+    Return why the system refused, and what helps where that is known.
+
+    >>> said(OSError(28, "No space left on device"))
+    'no space left on device: free some, or set BROKER_HOME to a folder elsewhere'
+    """
+    why = (error.strerror or str(error)).lower()
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+        free = "free some, or " if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        return f"{why}: {free}set BROKER_HOME to a folder elsewhere"
+    return why
+
+
 def check_file(status: os.stat_result, path: Path, what: str, forbidden: int) -> None:
     """
     Check an open file's kind, names, owner and mode.
@@ -169,6 +186,8 @@ def check_file(status: os.stat_result, path: Path, what: str, forbidden: int) ->
     """
     if not stat.S_ISREG(status.st_mode):
         code, fault = "not_regular", "is not a regular file"
+    elif status.st_nlink == 0:
+        code, fault = "missing", "was removed"
     elif status.st_nlink != 1:
         code, fault = "hardlink", f"has {status.st_nlink} names: remove the other links"
     elif status.st_uid not in (os.geteuid(), 0):

@@ -143,7 +143,7 @@ def load_or_create_key(path: Path, *, randomness: Callable[[int], bytes] = os.ur
         disk.make_private_folder(folder)
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise StoreError(f"the key folder `{folder}` cannot be made: {error.strerror}") from error
+        raise StoreError(f"the key folder `{folder}` cannot be made: {disk.said(error)}") from error
     try:
         disk.check_folder(folder, "key folder")
         disk.lock(held)
@@ -152,7 +152,7 @@ def load_or_create_key(path: Path, *, randomness: Callable[[int], bytes] = os.ur
             Key.of(fresh)
             disk.DISK.replace(path, fresh)
     except OSError as error:
-        raise StoreError(f"the key `{path}` cannot be written: {error.strerror}") from error
+        raise StoreError(f"the key `{path}` cannot be written: {disk.said(error)}") from error
     finally:
         os.close(held)
     return load_key(path)

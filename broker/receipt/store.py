@@ -29,6 +29,7 @@ from broker.receipt.keys import Key
 from broker.receipt.writer import Receipt
 
 RECEIPT_NAME: Final = "receipt.jsonl"
+_SHOWN: Final = 64  # characters of a typed name in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,9 @@ class Receipts:
         except FileExistsError as error:
             raise StoreError(f"`{path}` is there already", code="store.exists") from error
         except OSError as error:
-            raise StoreError(f"session `{sid}` cannot begin: {error}", code="store.io") from error
+            raise StoreError(
+                f"session `{sid}` cannot begin: {disk.said(error)}", code="store.io"
+            ) from error
         return receipt
 
     def resume(self, sid: str, *, at: int) -> Receipt:
@@ -121,7 +124,9 @@ class Receipts:
         try:
             receipt.rejoin(at)
         except OSError as error:
-            raise StoreError(f"session `{sid}` cannot resume: {error}", code="store.io") from error
+            raise StoreError(
+                f"session `{sid}` cannot resume: {disk.said(error)}", code="store.io"
+            ) from error
         return receipt
 
     def sessions(self) -> list[SessionInfo]:
@@ -142,15 +147,20 @@ class Receipts:
             if not sessions:
                 raise InputError("there is no session yet", code="receipt.sid")
             return sessions[0].sid
+        if not prefix:
+            raise InputError("give the beginning of a session's name", code="receipt.sid")
         names = sorted(info.sid for info in sessions if info.sid.startswith(prefix))
         if prefix in names:
             return prefix
         if not names:
-            raise InputError(f"no session's name starts with `{prefix!a}`", code="receipt.sid")
+            raise InputError(
+                f"no session's name starts with `{_spelled(prefix)}`: see `broker sessions`",
+                code="receipt.sid",
+            )
         if len(names) > 1:
             shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
             raise InputError(
-                f"`{prefix!a}` names more than one session: {shown}", code="receipt.sid"
+                f"`{_spelled(prefix)}` names more than one session: {shown}", code="receipt.sid"
             )
         return names[0]
 
@@ -175,6 +185,12 @@ class Receipts:
             return None
         latest = max(receipt or 0, head or 0)
         return SessionInfo(sid, latest, receipt is not None, head is not None)
+
+
+def _spelled(prefix: str) -> str:
+    """Return what was typed in ASCII, cut to what a name may be."""
+    text = ascii(prefix)[1:-1]
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _changed_at(path: Path) -> int | None:

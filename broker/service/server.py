@@ -91,6 +91,7 @@ class Server:
         self._lock = threading.Lock()
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._place: tuple[int, int, int] | None = None
 
     def bind(self) -> None:
         """
@@ -110,6 +111,7 @@ class Server:
                 os.umask(before)
             listener.listen(BACKLOG)
             listener.settimeout(POLL_S)
+            self._place = _place(self.path)
         except OSError as error:
             listener.close()
             raise StoreError(f"`{self.path}` cannot be served: {error.strerror}") from error
@@ -140,6 +142,16 @@ class Server:
         until = time.monotonic() + STOP_S
         while self._open and time.monotonic() < until:
             time.sleep(0.005)
+
+    def displaced(self) -> str | None:
+        """
+        Return why the agent may be asking somebody else, or None; cheap enough to ask all the time.
+
+        Whoever runs as this user could put a socket of his own in the place of ours.
+        """
+        if self._place is None or _place(self.path) == self._place:
+            return None
+        return f"the session's socket `{self.path}` was removed, replaced or opened to others"
 
     # ── connections ──
 
@@ -329,6 +341,15 @@ class _Limited:
         if left <= 0:
             raise TimeoutError
         return left
+
+
+def _place(path: Path) -> tuple[int, int, int] | None:
+    """Return which file lies at a path, and who may use it; None where there is none."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mode
 
 
 def _text(request: Mapping[str, object], name: str) -> str | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.errors import StoreError
+from broker.receipt import disk
 
 LOCK_NAME: Final = "alive"
 
@@ -66,10 +67,10 @@ class Alive:
             StoreError: it cannot be made, or is there already.
         """
         try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            disk.make_private_folder(folder.parent)
             folder.mkdir(mode=0o700)
         except OSError as error:
-            raise StoreError(f"`{folder}` cannot be made: {error.strerror}") from error
+            raise StoreError(f"`{folder}` cannot be made: {disk.said(error)}") from error
         return cls.hold(folder)
 
     def release(self) -> None:

@@ -28,6 +28,7 @@ from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
 from broker.policy import policy_loader
+from broker.receipt import disk
 from broker.receipt.keys import load_key, load_or_create_key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
@@ -77,6 +78,25 @@ def key_path(home: Home) -> Path:
     return home.keys / KEY_NAME
 
 
+def check_folders(home: Home) -> None:
+    """
+    Check that nobody else can put files where the broker believes what it finds.
+
+    Raises:
+        UnverifiableError: a folder belongs to another user, or others can write it.
+    """
+    for folder, what in (
+        (home.state, "state folder"),
+        (home.sessions, "folder of sessions"),
+        (home.heads, "folder of heads"),
+        (home.config, "configuration folder"),
+        (home.config / "catalogs", "folder of catalogs"),
+        (home.config / POLICIES, "folder of policies"),
+    ):
+        if os.path.lexists(folder):
+            disk.check_folder(folder, what)
+
+
 def new_sid(randomness: Randomness = os.urandom) -> str:
     """
     Return a name for a session: 16 random bytes in lower-case base32, 26 characters.
@@ -102,6 +122,7 @@ def begin(
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
     """
     at = outside.clock()
+    check_folders(home)
     workspace = Path(os.path.abspath(workspace))
     catalogs = load_catalogs(workspace, home.config)
     groups = catalogs.groups()
@@ -157,6 +178,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     """
     Rebuild what an unsealed session stood on; see ``Session.resume``.
     """
+    check_folders(home)
     key = load_key(key_path(home))
     ticket_key = session_key(key.secret, sid)
     receipts = Receipts(home, key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ from broker.limits import MAX_REQUEST_BYTES
 from broker.service.protocol import ALLOW, HookRefusal, frame
 from broker.service.server import Server
 from broker.session import Session
-from tests.hookkit import CLIENT, PAYLOAD, Stand, denied, run_hook, said_nothing
+from tests.hookkit import CLIENT, PAYLOAD, Stand, denied, run_hook, said_nothing, within
 from tests.sessionkit import Bench
 
 HOOK = (sys.executable, "-I", "-S", CLIENT)
@@ -131,16 +132,39 @@ def test_a_huge_payload_is_a_refusal(tmp_path: Path) -> None:
     assert len(stand.asked) == 1
 
 
-def test_a_refusal_that_nobody_can_read_is_an_exit_code(tmp_path: Path) -> None:
-    """With its standard output closed the client cannot print, and exits with 2."""
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&-"])
+def test_a_refusal_that_nobody_can_read_is_an_exit_code(tmp_path: Path, closed: str) -> None:
+    """With its standard output closed the client exits with 2, and says so where it can."""
     done = subprocess.run(
-        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *HOOK, str(tmp_path / "s"), NAME, "300"],
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *HOOK, str(tmp_path / "s"), NAME, "300"],
         input=PAYLOAD,
         capture_output=True,
         timeout=30,
         check=False,
     )
-    assert done.returncode == 2
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"refused: ") != ("2>&-" in closed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_hook_that_is_told_to_stop_refuses(tmp_path: Path, number: int) -> None:
+    """An agent that loses patience and ends its hook still reads a refusal."""
+    with Stand(tmp_path / "s", lambda request: None) as stand:
+        client = subprocess.Popen(
+            [*HOOK, str(tmp_path / "s"), NAME, "20000"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert client.stdin is not None
+        client.stdin.write(PAYLOAD)
+        client.stdin.close()
+        client.stdin = None
+        assert within(10, lambda: bool(stand.asked))
+        client.send_signal(number)
+        out, err = client.communicate(timeout=10)
+    done = subprocess.CompletedProcess(client.args, client.returncode, out, err)
+    assert "told to stop" in denied(done)
 
 
 def test_an_agent_without_a_known_shape_gets_an_exit_code(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,15 @@ def test_settings_that_make_no_sense_give_no_rules(tmp_path: Path, text: str) ->
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude/settings.json").write_text(text)
     assert workspace_rules(tmp_path) == {}
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_never_waited_for(tmp_path: Path) -> None:
+    """A workspace that holds a pipe where settings belong does not hang a run; a user's is told."""
+    folder = tmp_path / ".claude"
+    folder.mkdir()
+    for name in ("settings.json", "settings.local.json"):
+        os.mkfifo(folder / name)
+    assert workspace_rules(tmp_path) == {}
+    assert "not a plain file" in str(switched_off(folder / "settings.json"))
+    assert "cannot be read" in str(switched_off(folder))

@@ -169,3 +169,42 @@ def running(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
+def test_an_ignored_signal_stays_ignored(number: signal.Signals) -> None:
+    """Under `nohup`, or behind a shell's `&`, what was ignored ends neither us nor the agent."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with Child() as child:
+            assert signal.getsignal(number) is signal.SIG_IGN
+            started(child, f"kill -{number.value} $$; exit 6")
+            os.kill(os.getpid(), number)
+            assert child.wait(never) == 6
+            assert not child.signalled
+    finally:
+        signal.signal(number, before)
+
+
+def test_an_agent_that_had_to_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that ignores being told to end is killed, and why it ended is said."""
+    monkeypatch.setattr(module, "GRACE_S", 0.2)
+    with Child() as child:
+        started(child, "trap '' TERM; while :; do sleep 0.1; done")
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert child.wait(never) == 137
+        assert "did not end within" in child.stopped
+        assert not child.ended
+
+
+@pytest.mark.parametrize(("text", "helps"), [("exit 0\n", "sh ./agent"), ("#!/no/such\n", "#!")])
+def test_a_file_that_does_not_start_is_explained(tmp_path: Path, text: str, helps: str) -> None:
+    """A missing first line and a missing interpreter say what to do instead of a number."""
+    file = tmp_path / "agent"
+    file.write_text(text)
+    file.chmod(0o700)
+    with Child() as child, pytest.raises(LaunchError) as caught:
+        child.start(str(file), [str(file)], {}, tmp_path)
+    assert helps in str(caught.value)
+    assert "Errno" not in str(caught.value)

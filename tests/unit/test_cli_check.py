@@ -157,3 +157,17 @@ def test_a_session_that_does_not_answer(broker: Console, monkeypatch: pytest.Mon
     assert said.code == 1
     assert said.out.startswith("refused (session): ")
     assert broker("check", "a", "--workspace", "/").code == 2
+
+
+def test_a_dry_run_inside_a_run_says_so(broker: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside a run, an answer that was not the session's is marked as such."""
+    assert broker("check", "a", "--scope", "tools=a").err == ""
+    monkeypatch.setenv("BROKER_SOCKET", "/no/such/socket")
+    assert "dry run" in broker("check", "a", "--scope", "tools=a").err
+
+
+def test_an_empty_workspace_is_no_folder(broker: Console) -> None:
+    """An option that a script left empty is an error, and never the current folder."""
+    said = broker("check", "a", "--scope", "tools=a", "--workspace", "")
+    assert said.code == 2
+    assert "empty" in said.err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console import process
+from tests.console import COMMAND, process
 
 
 def loaded(*words: str) -> set[str]:
@@ -124,3 +124,31 @@ def test_a_reader_that_leaves() -> None:
         assert child.stderr is not None
         assert child.stderr.read() == b""
         assert child.wait(60) == 2
+
+
+FULL = Path("/dev/full")
+full = pytest.mark.skipif(not FULL.exists(), reason="the system has no device that is full")
+
+
+@full
+@pytest.mark.parametrize("words", [("--help",), ("check", "a", "--scope", "tools=a", "--json")])
+def test_an_answer_that_cannot_be_written_is_none(words: tuple[str, ...]) -> None:
+    """On a full disk the exit code is 2, and one line says why."""
+    with FULL.open("wb") as sink:
+        done = subprocess.run([*COMMAND, *words], stdout=sink, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"broker: ")
+    assert done.stderr.endswith(b"no space left on device\n")
+    assert done.stderr.count(b"\n") == 1
+
+
+@full
+@pytest.mark.parametrize(("scope", "code"), [("tools=a", 0), ("tools=b", 1), ("tools", 2)])
+def test_a_diagnosis_that_cannot_be_written_changes_no_answer(scope: str, code: int) -> None:
+    """With standard error full the exit code is still the answer's."""
+    with FULL.open("wb") as sink:
+        words = ("check", "a", "--scope", scope)
+        done = subprocess.run([*COMMAND, *words], stdout=subprocess.PIPE, stderr=sink, check=False)
+        assert done.returncode == code
+        neither = subprocess.run([*COMMAND, *words], stdout=sink, stderr=sink, check=False)
+        assert neither.returncode == 2

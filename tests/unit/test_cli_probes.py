@@ -121,3 +121,14 @@ def test_python(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interpreter that is too old is bad."""
     monkeypatch.setattr(probes.sys, "version_info", (3, 10, 0))
     assert found(home)["python"].state == "bad"
+
+
+def test_a_folder_that_cannot_be_written(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where receipts cannot be written that is bad; a missing configuration is nothing bad."""
+    home.state.mkdir(mode=0o700)
+    monkeypatch.setattr(probes.os, "access", lambda path, mode: False)
+    findings = found(home)
+    assert findings["state"].state == "bad"
+    assert "BROKER_HOME" in findings["state"].text
+    assert findings["data"].state == "bad"
+    assert findings["config folder"].state == "ok"

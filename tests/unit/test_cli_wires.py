@@ -66,3 +66,13 @@ def test_no_key_is_made(broker_home: Path, tmp_path: Path) -> None:
     with pytest.raises(UnverifiableError):
         believed(str(tmp_path / "t"), home)
     assert os.listdir(broker_home) == []
+
+
+def test_a_missing_key_says_what_helps(broker_home: Path) -> None:
+    """Before the first run the next step is named; later, that the key must be put back."""
+    home = Home.find({"BROKER_HOME": str(broker_home)})
+    with pytest.raises(UnverifiableError, match="`broker run` begins a session"):
+        installation_key(home)
+    home.sessions.mkdir(parents=True)
+    with pytest.raises(UnverifiableError, match="put it back"):
+        installation_key(home)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker import hookclient, limits
-from broker.hookclient import ALLOW, Doubt, answered, denial, read_answer
+from broker.hookclient import ALLOW, STOPS, Doubt, answered, denial, read_answer
 from broker.service import protocol
 from broker.service.protocol import HookRefusal, frame
 from tests.hookkit import CLIENT, PAYLOAD, Stand, denied, run_hook, said_nothing
@@ -106,6 +108,15 @@ def test_a_refusal_is_printed(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, b"out", b"err")
 
 
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Put the signals of this process back, which the client takes for its own."""
+    before = {number: signal.getsignal(number) for number in (*STOPS, signal.SIGALRM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize(
     "argv",
     [
@@ -119,7 +130,7 @@ def test_a_refusal_is_printed(tmp_path: Path) -> None:
         ["x", "/s", "claude-code", "100", "more"],
     ],
 )
-def test_a_command_that_was_changed_refuses(argv: list[str]) -> None:
+def test_a_command_that_was_changed_refuses(argv: list[str], signals: None) -> None:
     """Started in any other way than the broker wrote it, the client refuses."""
     code, out, err = answered(argv)
     assert (code == 0 and b'"deny"' in out) or (code == 2 and err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from broker.agents.adapter import Plain
-from broker.errors import ConfigError, LaunchError, ScopeError
+from broker.errors import ConfigError, LaunchError, ScopeError, UnverifiableError
 from broker.home import Home
 from broker.launch import run
+from broker.sessions.ground import key_path
 from tests.hookkit import within
 from tests.runkit import asker, finished, start
 from tests.sessionkit import Bench, bench
@@ -295,3 +297,84 @@ def test_a_terminal_stays_the_agents(bench: Bench) -> None:
     assert b"it-is" in text
     assert b"got-key" in text
     os.close(master)
+
+
+LIAR = """
+import os, socket, sys, time
+path = os.environ["BROKER_SOCKET"]
+os.unlink(path)
+if sys.argv[1] == "replace":
+    socket.socket(socket.AF_UNIX).bind(path)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["remove", "replace"])
+def test_an_agent_that_puts_another_socket_in_place_is_stopped(bench: Bench, how: str) -> None:
+    """Nobody else answers in the session's place: the run ends, and the receipt says why."""
+    code, said = launch(bench, sys.executable, "-c", LIAR, how)
+    assert code == 143
+    assert "was removed, replaced" in said
+    assert bench.verdict(only_session(bench)).state == "INTERRUPTED"
+
+
+def test_a_lost_key_is_told(bench: Bench) -> None:
+    """A new key is made only with a warning when there are receipts of an older one."""
+    assert "warning" not in launch(bench, "true")[1]
+    key_path(bench.home).unlink()
+    assert "is gone and a new one is made" in launch(bench, "true")[1]
+    assert "warning" not in launch(bench, "true")[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "helps"), [("folder", "is a folder"), ("file", "chmod +x"), ("none", "check its name")]
+)
+def test_what_is_no_program_is_explained(bench: Bench, name: str, helps: str) -> None:
+    """A folder, a file without its bit, and nothing at all each say what is wrong."""
+    (bench.workspace / "folder").mkdir()
+    (bench.workspace / "file").write_text("true\n")
+    with pytest.raises(LaunchError, match=re.escape(helps)):
+        launch(bench, str(bench.workspace / name))
+
+
+def test_a_receipt_that_ends_early_is_named(bench: Bench) -> None:
+    """When it cannot be sealed, the last line still says where it lies and how to check it."""
+    gone = "import os; os.unlink(os.environ['BROKER_HEAD'] + os.environ['BROKER_SESSION'])"
+    environ = {**os.environ, "BROKER_HEAD": f"{bench.home.heads}/"}
+    said = launch(bench, sys.executable, "-c", gone, environ=environ)[1].splitlines()[-1]
+    assert "ends early" in said
+    assert "was removed" in said
+    assert "--verify" in said
+
+
+def test_what_the_broker_says_is_escaped(bench: Bench) -> None:
+    """A name that would move the cursor is spelled out."""
+    agent = bench.workspace / "a\x1b[2J"
+    agent.symlink_to("/bin/true")
+    said = launch(bench, str(agent))[1]
+    assert "\x1b" not in said
+    assert "\\u001b[2J" in said
+
+
+@pytest.mark.parametrize("which", ["state", "sessions", "heads", "config", "catalogs", "policies"])
+def test_a_folder_that_others_can_write_starts_nothing(bench: Bench, which: str) -> None:
+    """Where somebody else could put a receipt, a head or a policy, no session begins."""
+    home = bench.home
+    own = {"catalogs": home.config / "catalogs", "policies": home.config / "policies"}
+    folder = own.get(which) or getattr(home, which)
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    with pytest.raises(UnverifiableError, match="chmod 700"):
+        launch(bench, "true")
+
+
+def test_an_open_umask_leaves_no_folder_open(bench: Bench) -> None:
+    """Every folder that a run makes is for its owner alone, whatever the umask."""
+    before = os.umask(0)
+    try:
+        launch(bench, "true")
+    finally:
+        os.umask(before)
+    root = bench.home.state.parent
+    open_ = [p for p in (root, *root.rglob("*")) if p.stat().st_mode & 0o077 and not p.is_symlink()]
+    assert open_ == []

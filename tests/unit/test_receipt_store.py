@@ -179,3 +179,14 @@ def test_find_nothing(tmp_path: Path) -> None:
 def test_the_key_is_the_one_given(scene: Scene) -> None:
     """The receipts are signed with the key they were given, and the package verifies them."""
     assert verify(scene.path("s1"), key=KEY, head=scene.head("s1")).state == "SEALED"
+
+
+@pytest.mark.parametrize("prefix", ["", "zz", "\x1b[2J", "../x", "a" * 1000])
+def test_an_odd_prefix_finds_nothing_and_says_what_helps(scene: Scene, prefix: str) -> None:
+    """A prefix that fits nothing is told in ASCII and cut, with where the names are listed."""
+    with pytest.raises(InputError) as caught:
+        scene.receipts.find(prefix)
+    said = str(caught.value)
+    assert said.isascii() or len(prefix) > 64
+    assert "\x1b" not in said
+    assert len(said) < 200

@@ -347,3 +347,18 @@ def test_errors_of_ours_are_told_with_their_code(server: Server, path: Path) -> 
     answer = ask(path, op="describe", ticket="nonsense")
     assert answer["error"]["code"] == "input"
     assert "nonsense" in answer["error"]["message"]
+
+
+def test_a_socket_in_the_place_of_ours_is_seen(server: Server) -> None:
+    """Removed, replaced, or opened to others: each is told, and ours in its place is not."""
+    path = server.path
+    assert server.displaced() is None
+    path.chmod(0o666)
+    assert str(path) in str(server.displaced())
+    path.chmod(0o600)
+    assert server.displaced() is None
+    path.rename(path.with_name("aside"))
+    assert server.displaced()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(os.fspath(path))
+        assert server.displaced()

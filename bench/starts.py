@@ -7,7 +7,6 @@ the machine falls on both.
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import statistics
@@ -20,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 60
-PYTHON = os.path.realpath(sys.executable)
+ALLOW = b"answer/1 allow\n"
 
 
 def import_ms(statement: str) -> float:
@@ -62,12 +61,12 @@ def answer(server: socket.socket) -> None:
             size = int.from_bytes(peer.recv(4), "big")
             while size > 0:
                 size -= len(peer.recv(65536))
-            peer.sendall(b"\x00" + bytes(8))
+            peer.sendall(len(ALLOW).to_bytes(4, "big") + ALLOW)
 
 
 def hook_ratio() -> tuple[float, float, float]:
     """Return the medians of a hook call and a bare interpreter, and their paired ratio."""
-    from broker.agents.claude_code import hook_command
+    from broker.agents.claude_launch import DEADLINE_MS, NAME, compiled_client
 
     folder = tempfile.TemporaryDirectory(prefix="broker-starts-")
     path = str(Path(folder.name) / "s")
@@ -76,8 +75,9 @@ def hook_ratio() -> tuple[float, float, float]:
     server.listen(16)
     threading.Thread(target=answer, args=(server,), daemon=True).start()
     payload = b'{"tool_name":"Read","tool_input":{"file_path":"/tmp/a"},"tool_use_id":"t"}'
-    hook = hook_command(Path(folder.name), path, python=PYTHON)
-    bare = [PYTHON, "-I", "-S", "-c", "pass"]
+    client = compiled_client(Path(folder.name) / "hook.pyc")
+    hook = [*client, path, NAME, str(DEADLINE_MS)]
+    bare = [client[0], "-I", "-S", "-c", "pass"]
     pairs = []
     for _ in range(ROUNDS):
         pairs.append((process_ms(hook, payload), process_ms(bare)))

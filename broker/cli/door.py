@@ -19,7 +19,7 @@ import typer
 from broker.boundary import contained
 from broker.cli.app import app
 from broker.cli.exits import INTERRUPTED, REFUSED, UNDECIDED
-from broker.cli.output import err, flush, paint, prepare, printable
+from broker.cli.output import err, flush, paint, prepare, printable, settle
 from broker.errors import AttenuationError, BrokerError, Refused, ScopeError, VerificationError
 
 # typer keeps the base of its usage errors to itself; this is it.
@@ -34,7 +34,7 @@ def run(words: Sequence[str]) -> int:
         code = contained(partial(_told, list(words)), _failed)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    return code
+    return code if settle() or code else UNDECIDED
 
 
 def _told(words: list[str]) -> int:

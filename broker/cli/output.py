@@ -89,6 +89,23 @@ def flush() -> None:
             _unwritable(stream, error)
 
 
+def settle() -> bool:
+    """
+    Leave nothing that Python would try to write at exit; return whether all of it was written.
+
+    A library's own ``echo`` may have failed half-way, and what it left in a buffer would fail
+    once more, with an exit code that means nothing here.
+    """
+    written = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _sink(stream)
+            written = False
+    return written
+
+
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     """Return ``text`` in a colour when ``stream`` (stdout) is a terminal that wants it."""
     if not _coloured(sys.stdout if stream is None else stream):
@@ -195,6 +212,12 @@ def _write(stream: TextIO, text: str) -> None:
         _unwritable(stream, error)
 
 
+def _sink(stream: TextIO) -> None:
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, stream.fileno())
+    os.close(sink)
+
+
 def _unwritable(stream: TextIO, error: OSError) -> None:
     """
     Go on without a diagnosis that nobody can read, but never without an answer.
@@ -202,9 +225,7 @@ def _unwritable(stream: TextIO, error: OSError) -> None:
     Where nobody listens any more this leaves quietly, and any other fault is the caller's to
     tell. The stream becomes a sink, since Python would complain once again at exit.
     """
-    sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, stream.fileno())
-    os.close(sink)
+    _sink(stream)
     if isinstance(error, BrokenPipeError):
         raise SystemExit(UNDECIDED)
     if stream is not sys.stderr:

@@ -8,6 +8,7 @@ the machine falls on both.
 from __future__ import annotations
 
 import re
+import shlex
 import socket
 import statistics
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 60
-ALLOW = b"answer/1 allow\n"
+PAYLOAD = b'{"tool_name":"Read","tool_input":{"file_path":"/tmp/a"},"tool_use_id":"t"}'
 
 
 def import_ms(statement: str) -> float:
@@ -44,47 +45,56 @@ def import_ms(statement: str) -> float:
 
 
 def process_ms(command: list[str], stdin: bytes = b"") -> float:
-    """Return the wall time of one whole process, in milliseconds."""
+    """Return the wall time of one whole process that has nothing to say, in milliseconds."""
     started = time.perf_counter()
-    subprocess.run(command, input=stdin, stdout=subprocess.DEVNULL, check=True)
-    return (time.perf_counter() - started) * 1000
+    done = subprocess.run(command, input=stdin, capture_output=True, check=True)
+    took_ms = (time.perf_counter() - started) * 1000
+    if done.stdout or done.stderr:
+        raise RuntimeError(f"`{command[0]}` was to say nothing: {done.stdout + done.stderr!r}")
+    return took_ms
 
 
 def answer(server: socket.socket) -> None:
     """Answer every hook call with an allow, as a session does that refuses nothing."""
+    from broker.service.protocol import ALLOW, frame, receive
+
     while True:
         try:
             peer, _ = server.accept()
         except OSError:
             return
         with peer:
-            size = int.from_bytes(peer.recv(4), "big")
-            while size > 0:
-                size -= len(peer.recv(65536))
-            peer.sendall(len(ALLOW).to_bytes(4, "big") + ALLOW)
+            receive(peer)
+            peer.sendall(frame(ALLOW))
 
 
-def hook_ratio() -> tuple[float, float, float]:
-    """Return the medians of a hook call and a bare interpreter, and their paired ratio."""
-    from broker.agents.claude_launch import DEADLINE_MS, NAME, compiled_client
+def paired(ours: list[str], bare: list[str]) -> tuple[float, float, float]:
+    """Return the medians of two commands that take turns, and the median of their ratios."""
+    pairs = [(process_ms(ours, PAYLOAD), process_ms(bare)) for _ in range(ROUNDS)]
+    mine, floor = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return mine, floor, statistics.median(a / b for a, b in pairs)
 
-    folder = tempfile.TemporaryDirectory(prefix="broker-starts-")
-    path = str(Path(folder.name) / "s")
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(path)
-    server.listen(16)
-    threading.Thread(target=answer, args=(server,), daemon=True).start()
-    payload = b'{"tool_name":"Read","tool_input":{"file_path":"/tmp/a"},"tool_use_id":"t"}'
-    client = compiled_client(Path(folder.name) / "hook.pyc")
-    hook = [*client, path, NAME, str(DEADLINE_MS)]
-    bare = [client[0], "-I", "-S", "-c", "pass"]
-    pairs = []
-    for _ in range(ROUNDS):
-        pairs.append((process_ms(hook, payload), process_ms(bare)))
-    server.close()
-    folder.cleanup()
-    ours, floor = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return ours, floor, statistics.median(a / b for a, b in pairs)
+
+def hook_ratios() -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Measure a hook call by its process, and as the shell command that an agent starts."""
+    from broker.agents.claude_code import NAME
+    from broker.agents.claude_launch import DEADLINE_MS, compiled_client, hook_command, interpreter
+
+    with tempfile.TemporaryDirectory(prefix="broker-starts-") as folder:
+        path = Path(folder) / "s"
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+        server.listen(16)
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        client = compiled_client(Path(folder) / "hook.pyc")
+        bare = [interpreter(), "-I", "-S", "-c", "pass"]
+        shell = ["/bin/sh", "-c"]
+        try:
+            process = paired([*client, str(path), NAME, str(DEADLINE_MS)], bare)
+            command = paired([*shell, hook_command(client, path)], [*shell, shlex.join(bare)])
+        finally:
+            server.close()
+    return process, command
 
 
 def main() -> int:
@@ -96,10 +106,11 @@ def main() -> int:
     ):
         value = import_ms(statement)
         print(f"{name:48}{value:>10.1f}{target:>10}{'' if value <= target else '   over'}")
-    ours, floor, ratio = hook_ratio()
-    mark = "" if ratio <= 1.25 else "   over"
-    print(f"{'a hook call, x a bare interpreter':48}{ratio:>10.2f}{1.25:>10}{mark}")
-    print(f"{'':4}{ours:.1f} ms against {floor:.1f} ms")
+    names = ("a hook call, x a bare interpreter", "the same, both started by a shell")
+    for name, (ours, floor, ratio) in zip(names, hook_ratios(), strict=True):
+        mark = "" if ratio <= 1.25 else "   over"
+        print(f"{name:48}{ratio:>10.2f}{1.25:>10}{mark}")
+        print(f"{'':4}{ours:.1f} ms against {floor:.1f} ms")
     return 0
 
 

@@ -10,7 +10,7 @@ folder; ``--setting-sources user`` keeps the workspace's settings out, because a
 switch every hook off, or rewrite a call behind the broker's back. The hook is set to
 ``onFailure: block`` and its command ends in exit code 2 when anything fails, so that older
 versions, which do not know that setting, refuse too. While the agent runs, the user's settings
-are watched: an agent with a shell could write there.
+and the hook's own files are watched: an agent with a shell could write there.
 
 Rules a maintainer keeps: nothing of the user's is edited; what the person typed is kept, or
 refused with a reason, never dropped; ``hook_command`` quotes what it is given.
@@ -83,6 +83,8 @@ class ClaudeLaunch:
         self._managed = managed
         self._user: tuple[Path, ...] = ()
         self._stamp: object = None
+        self._ours: tuple[Path, ...] = ()
+        self._ours_stamp: object = None
         self._headless = False
         self._begun_s = 0.0
 
@@ -158,6 +160,8 @@ class ClaudeLaunch:
             raise LaunchError(f"`{settings}` cannot be written: {error.strerror}") from error
         self._user = user_settings(launch.environ)
         self._stamp = stamp(self._user)
+        self._ours = (client, settings)
+        self._ours_stamp = stamp(self._ours)
         self._headless = (
             any(a in ("-p", "--print") for a in arguments)
             and not any(a.startswith("--input-format") for a in arguments)
@@ -180,6 +184,8 @@ class ClaudeLaunch:
 
     def escaped(self) -> str | None:
         """Return why the hook does not hold any more, or None."""
+        if stamp(self._ours) != self._ours_stamp:
+            return f"the broker's hook in `{self._ours[0].parent}` was changed during the run"
         now = stamp(self._user)
         if now != self._stamp:
             self._stamp = now

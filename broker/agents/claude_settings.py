@@ -150,5 +150,6 @@ def stamp(paths: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:
         except OSError:
             found.append(None)
         else:
-            found.append((status.st_mtime_ns, status.st_ino, status.st_size))
+            # Nobody can set the time of a file's last change back.
+            found.append((status.st_ctime_ns, status.st_ino, status.st_size))
     return tuple(found)

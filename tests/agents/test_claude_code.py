@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -83,28 +84,34 @@ class Stage:
     ) -> Run:
         """Run Claude Code headless with the script ``main``, and wait for it."""
         with Model(scripts) as model:
-            environ = {
-                "HOME": str(self.user),
-                "TMPDIR": str(self.root),
-                "ANTHROPIC_BASE_URL": model.url,
-                "ANTHROPIC_API_KEY": "none",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "DISABLE_AUTOUPDATER": "1",
-                "DISABLE_TELEMETRY": "1",
-                "DISABLE_ERROR_REPORTING": "1",
-                "ENABLE_TOOL_SEARCH": "false",
-                "IS_SANDBOX": "1",
-            }
-            command = [self.program, "-p", "[script main] go", "--model", "claude-sonnet-4-5"]
-            command += ["--permission-mode", mode, "--strict-mcp-config", *arguments]
-            process = start(
-                command,
-                home=self.bench.home.state.parent,
-                workspace=self.workspace,
-                texts=scope,
-                environ=environ,
-            )
+            process = self.start(model, *arguments, scope=scope, mode=mode)
             return Run(self.bench, model, finished(process, 120))
+
+    def start(
+        self, model: Model, *arguments: str, scope: Sequence[str], mode: str = "bypassPermissions"
+    ) -> subprocess.Popen[str]:
+        """Start Claude Code headless, and return the broker's process."""
+        environ = {
+            "HOME": str(self.user),
+            "TMPDIR": str(self.root),
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+            "IS_SANDBOX": "1",
+        }
+        command = [self.program, "-p", "[script main] go", "--model", "claude-sonnet-4-5"]
+        command += ["--permission-mode", mode, "--strict-mcp-config", *arguments]
+        return start(
+            command,
+            home=self.bench.home.state.parent,
+            workspace=self.workspace,
+            texts=scope,
+            environ=environ,
+        )
 
     def write(self, path: str, text: str | dict[str, object]) -> Path:
         """Write a file below the stage."""

@@ -253,3 +253,19 @@ def test_the_client_is_compiled_for_the_interpreter_that_runs_it(tmp_path: Path)
     assert os.path.isabs(words[0])
     assert words[1:3] == ("-I", "-S")
     assert str(tmp_path / "hook.pyc") == words[3]
+
+
+@pytest.mark.parametrize("name", [module.CLIENT_NAME, module.SETTINGS_NAME])
+def test_a_run_that_changes_its_hook_has_escaped(
+    adapter: ClaudeLaunch, tmp_path: Path, name: str
+) -> None:
+    """A shell that overwrites the hook's client or settings is seen, dated back or not."""
+    prepare(adapter, tmp_path)
+    file = tmp_path / "session" / name
+    content, before = file.read_bytes(), file.stat()
+    assert adapter.escaped() is None
+    file.write_bytes(content[::-1])
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "was changed" in str(adapter.escaped())
+    file.unlink()
+    assert "was changed" in str(adapter.escaped())

@@ -1,0 +1,197 @@
+"""
+The real Claude Code when something or somebody breaks its run: it is refused, or it is stopped.
+
+Every test has the model ask for a file outside the scope after the damage was done; that file
+must never be there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from tests.agents.model import Model, Say, Use
+from tests.agents.test_claude_code import Run, Stage, bash, claude, stage
+from tests.hookkit import within
+from tests.runkit import finished
+
+__all__ = ["claude", "stage"]
+
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
+
+# Takes the place of the session's socket and allows whatever is asked.
+LIAR = """
+import os, socket
+path = os.environ["BROKER_SOCKET"]
+if os.fork() == 0:
+    os.setsid()
+    os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    listener.settimeout(30)
+    while True:
+        peer, _ = listener.accept()
+        peer.recv(65536)
+        peer.sendall(b"\\0\\0\\0\\x0fanswer/1 allow\\n")
+        peer.close()
+"""
+
+
+def write(stage: Stage, name: str = "outside.txt") -> tuple[str, dict[str, object]]:
+    """Return a call that writes outside the scope."""
+    return "Write", {"file_path": str(stage.workspace / name), "content": "x"}
+
+
+def refused(run: Run, stage: Stage, call: str) -> None:
+    """Check that a call was refused before the model, by name, and did nothing."""
+    assert run.code == 0, run.err
+    assert run.result(call).is_error
+    assert "refused by `" in run.result(call).text
+    assert not (stage.workspace / "outside.txt").exists()
+
+
+def stopped(run: Run, stage: Stage) -> None:
+    """Check that the run was ended before the call outside its scope, and is on record."""
+    assert run.code != 0
+    assert "the agent was stopped" in run.err
+    assert not (stage.workspace / "outside.txt").exists()
+    assert run.entries()[-1][1]["reason"] == "interrupted"
+
+
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_workspace_settings_written_during_the_run(stage: Stage, name: str) -> None:
+    """A workspace that switches hooks off in the midst of a run changes nothing."""
+    folder = stage.workspace / ".claude"
+    off = json.dumps({"disableAllHooks": True})
+    turn = bash(f"mkdir -p {folder}; echo '{off}' > {folder / name}; sleep 5")
+    run = stage.run(
+        {"main": [Use([turn]), Use([write(stage)]), Say("done")]},
+        scope=["tools=Bash,Write", "paths=src/**"],
+    )
+    assert json.loads((folder / name).read_text()) == {"disableAllHooks": True}
+    refused(run, stage, "main-1-0")
+
+
+@pytest.mark.parametrize("how", [["--dangerously-skip-permissions"], ["--allowedTools", "Write"]])
+def test_a_person_that_allows_everything_is_held_too(stage: Stage, how: list[str]) -> None:
+    """What opens Claude Code's own rules does not open the ticket."""
+    run = stage.run(
+        {"main": [Use([write(stage)]), Say("done")]},
+        *how,
+        scope=["tools=Write", "paths=src/**"],
+        mode="default",
+    )
+    refused(run, stage, "main-0-0")
+
+
+def test_settings_that_a_person_gives_are_kept_and_free_nothing(stage: Stage) -> None:
+    """Typed settings bring their rules and hooks; a hook that allows does not outvote ours."""
+    allow = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+    hook = {"type": "command", "command": f"echo '{json.dumps(allow)}'"}
+    settings = {
+        "permissions": {"deny": ["Read(./src/a.py)"], "allow": ["Write"]},
+        "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]},
+    }
+    stage.write("user/.claude/settings.json", {"hooks": settings["hooks"]})
+    read = ("Read", {"file_path": str(stage.workspace / "src/a.py")})
+    run = stage.run(
+        {"main": [Use([write(stage), read]), Say("done")]},
+        "--settings",
+        json.dumps(settings),
+        scope=["tools=Read,Write", "paths=src/**"],
+        mode="default",
+    )
+    refused(run, stage, "main-0-0")
+    assert run.result("main-0-1").is_error
+    off = stage.run({"main": [Say("no")]}, "--settings", '{"disableAllHooks":true}', scope=[])
+    assert off.code == 2
+    assert off.asked == []
+
+
+def test_a_subagent_of_a_subagent_is_held(stage: Stage) -> None:
+    """The scope goes down with the agents, and each call is under its own agent's name."""
+    agent = {"description": "x", "subagent_type": "general-purpose", "run_in_background": False}
+    run = stage.run(
+        {
+            "main": [Use([("Agent", {**agent, "prompt": "[script sub] go"})]), Say("done")],
+            "sub": [Use([("Agent", {**agent, "prompt": "[script deep] go"})]), Say("ok")],
+            "deep": [Use([write(stage)]), Say("ok")],
+        },
+        scope=["tools=Agent,Write", "paths=src/**", "calls=9"],
+    )
+    refused(run, stage, "deep-0-0")
+    actors = [run.decisions()[call]["actor"] for call in ("main-0-0", "sub-0-0", "deep-0-0")]
+    assert actors[0] == "main"
+    assert all(actor.startswith("agent:general-purpose:") for actor in actors[1:])
+    assert len(set(actors)) == 3
+
+
+def test_a_socket_in_the_place_of_the_sessions(stage: Stage) -> None:
+    """A shell that answers in the session's place ends the run."""
+    stage.write("ws/src/liar.py", LIAR)
+    turn = bash(f"{sys.executable} src/liar.py; sleep 20")
+    run = stage.run(
+        {"main": [Use([turn]), Use([write(stage)]), Say("done")]},
+        scope=["tools=Bash,Write", "paths=src/**"],
+    )
+    stopped(run, stage)
+
+
+def test_a_hook_that_was_overwritten(stage: Stage) -> None:
+    """A shell that puts another program in the hook's place ends the run."""
+    folder = f"{stage.bench.home.state}/sessions/$BROKER_SESSION"
+    run = stage.run(
+        {
+            "main": [
+                Use([bash(f"echo 'raise SystemExit' > {folder}/hook.pyc; sleep 20")]),
+                Use([write(stage)]),
+                Say("done"),
+            ]
+        },
+        scope=["tools=Bash,Write", "paths=src/**"],
+    )
+    stopped(run, stage)
+
+
+def test_a_broker_that_is_killed_takes_the_agent_with_it(stage: Stage) -> None:
+    """After `kill -9` of the broker no later call runs, and what was acknowledged is on record."""
+    if sys.platform != "linux":
+        pytest.skip("elsewhere the agent goes on, and its hooks refuse")
+    script = [Use([bash("touch src/begun; sleep 6")]), Use([write(stage, "src/late.txt")])]
+    with Model({"main": [*script, Say("done")]}) as model:
+        process = stage.start(model, scope=["tools=Bash,Write", "paths=src/**"])
+        assert within(60, (stage.workspace / "src/begun").exists)
+        os.kill(process.pid, signal.SIGKILL)
+        code, _, err = finished(process)
+        time.sleep(8)
+    assert code == -signal.SIGKILL, err
+    assert not (stage.workspace / "src/late.txt").exists()
+    (info,) = stage.bench.receipts().sessions()
+    assert stage.bench.verdict(info.sid).state in ("OPEN", "TORN")
+    calls = [data["call"] for kind, data in stage.bench.entries(info.sid) if kind == "decision"]
+    assert calls == ["toolu_main-0-0"]
+
+
+@pytest.mark.deep
+def test_a_broker_that_hangs_refuses(stage: Stage) -> None:
+    """While the broker is stopped its hooks refuse at their deadline; afterwards all goes on."""
+    inside = ("Write", {"file_path": str(stage.workspace / "src/late.txt"), "content": "x"})
+    script = [Use([bash("touch src/begun; sleep 3")]), Use([inside]), Use([bash("true")])]
+    with Model({"main": [*script, Say("done")]}) as model:
+        process = stage.start(model, scope=["tools=Bash,Write", "paths=src/**"])
+        assert within(60, (stage.workspace / "src/begun").exists)
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            assert within(60, lambda: "toolu_main-1-0" in model.seen)
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        run = Run(stage.bench, model, finished(process, 120))
+    assert run.code == 0, run.err
+    assert "did not answer in time" in run.result("main-1-0").text
+    assert not (stage.workspace / "src/late.txt").exists()

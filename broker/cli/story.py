@@ -34,6 +34,7 @@ def refuses(entry: Entry) -> bool:
 def story_line(entry: Entry) -> str:
     """Return one entry as one line: number, time of day, what happened, and to what."""
     day, time = format_instant(entry.at).rstrip("Z").split("T")
+    time = (time if "." in time else time + ".").ljust(12, "0")
     word, colour = _word(entry)
     told = _TELLERS.get(entry.kind, _data)(entry.data)
     if entry.kind == "open":

@@ -39,6 +39,7 @@ ATTENUATE_EXAMPLES = f"""\
 Examples:
   broker ticket attenuate parent.ticket --scope 'paths=src/parser/**' > child.ticket
   broker ticket attenuate - --scope calls=5 --scope until=10m < parent.ticket
+  broker ticket attenuate --scope calls=5 > child.ticket      inside `broker run`
 
 \b
 The narrowed ticket goes to stdout. Whoever holds it can use it: keep the file to yourself.
@@ -60,11 +61,17 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-File = Annotated[str, typer.Argument(metavar="FILE", help="A ticket's wire form; - for stdin.")]
+File = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[FILE]",
+        help="A ticket's wire form; - for stdin; inside a run, the live session's when left out.",
+    ),
+]
 
 
 @app.command("show", epilog=SHOW_EXAMPLES)
-def show(file: File, as_json: Json = False) -> int:
+def show(file: File = None, as_json: Json = False) -> int:
     """Show a ticket link by link, once it is verified."""
     from broker.ticket import describe
 
@@ -78,10 +85,16 @@ def show(file: File, as_json: Json = False) -> int:
 
 
 @app.command("attenuate", epilog=ATTENUATE_EXAMPLES)
-def narrow(file: File, scope: Scopes = None, workspace: Workspace = None) -> int:
+def narrow(file: File = None, scope: Scopes = None, workspace: Workspace = None) -> int:
     """Write a narrower ticket; a widening is refused, and the caveat named."""
     if not scope:
         raise InputError("say how to narrow it, such as --scope calls=5")
+    if file is None:
+        from broker.cli.wires import live_session
+
+        # The session records it, and holds whoever asks under it to its count.
+        out(live_session().delegate(*scope).ticket or "")
+        return ALLOWED
     from broker.cli.dry import DryRun
     from broker.home import Home
     from broker.ticket import attenuate
@@ -96,7 +109,7 @@ def narrow(file: File, scope: Scopes = None, workspace: Workspace = None) -> int
 
 
 @app.command("verify", epilog=VERIFY_EXAMPLES)
-def verify(file: File) -> int:
+def verify(file: File = None) -> int:
     """Say whether a ticket was made by this installation and never widened."""
     ticket = _believed(file)
     links = len(ticket.links)
@@ -105,7 +118,7 @@ def verify(file: File) -> int:
     return ALLOWED
 
 
-def _believed(file: str) -> Ticket:
+def _believed(file: str | None) -> Ticket:
     from broker.cli.wires import believed
     from broker.home import Home
 

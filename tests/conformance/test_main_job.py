@@ -143,3 +143,31 @@ def test_killed(workspace: Path) -> None:
     assert "verified: OPEN" in said.out or "verified: TORN" in said.out
     sessions = process("sessions", "--json").json()
     assert [s["state"] for s in sessions] in (["OPEN"], ["TORN"])
+
+
+def test_a_ticket_is_narrowed_inside_a_run(workspace: Path) -> None:
+    """A process narrows the live ticket, hands it to a child by its environment, and it holds."""
+    (workspace / "src").mkdir(exist_ok=True)
+    (workspace / "src" / "a.py").write_text("a = 1\n", encoding="utf-8")
+    broker = f"{sys.executable} -c 'from broker.cli.main import main; main()'"
+    script = f"""
+        {broker} ticket show
+        {broker} ticket attenuate --scope tools=Read --scope calls=1 > child.ticket
+        {broker} ticket verify child.ticket
+        {broker} ticket attenuate --scope tools=Bash
+        export BROKER_TICKET="$(cat child.ticket)"
+        {broker} check Read file_path=src/a.py
+        {broker} check Edit file_path=src/a.py
+        {broker} check Read file_path=src/a.py
+    """
+    done = process(
+        "run", "--scope", "tools=Read,Edit", "--scope", "calls=9", "--", "sh", "-c", script,
+        cwd=workspace,
+    )  # fmt: skip
+    assert "tools=Read,Edit" in done.out
+    assert ", 2 links, each within the one before it" in done.out
+    assert "`tools=Bash` widens `tools=Read,Edit`" in done.err
+    said = [line.split(":")[0] for line in done.out.splitlines()[-3:]]
+    assert said == ["allowed", "refused (tools)", "refused (calls)"]
+    outside = process("ticket", "show", cwd=workspace)
+    assert (outside.code, "inside `broker run`" in outside.err) == (2, True)

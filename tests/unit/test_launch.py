@@ -174,7 +174,9 @@ def test_the_prompt_on_the_command_line_is_the_intent(bench: Bench) -> None:
 def test_turned_off_it_says_so_loudly(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
     """With the broker turned off there is no veto and no receipt, and nobody can miss that."""
     bench.home.config.mkdir(parents=True)
-    (bench.home.config / "broker.toml").write_text("[broker]\nenabled = false\n")
+    config = bench.home.config / "broker.toml"
+    config.write_text("[broker]\nenabled = false\n")
+    config.chmod(0o600)
     code, said = launch(bench, "sh", "-c", "echo ${BROKER_SOCKET-none}; exit 5")
     assert code == 5
     assert capfd.readouterr().out == "none\n"

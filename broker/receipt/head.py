@@ -22,7 +22,8 @@ from typing import Final
 from broker.errors import Break
 from broker.receipt.chain import TAIL_BYTES, genesis
 from broker.receipt.entry import canonical
-from broker.receipt.keys import HEAD_LABEL, Key, Mac
+from broker.receipt.form import RECEIPT, Form
+from broker.receipt.keys import Key, Mac
 
 SLOT_BYTES: Final = 512
 HEAD_BYTES: Final = 2 * SLOT_BYTES
@@ -50,15 +51,16 @@ class Slots:
 class HeadForm:
     """Writes and reads the slots of one session."""
 
-    __slots__ = ("_mac", "_sid")
+    __slots__ = ("_first", "_mac", "_sid")
 
-    def __init__(self, sid: str, key: Key) -> None:
+    def __init__(self, sid: str, key: Key, form: Form = RECEIPT) -> None:
         self._sid = sid
-        self._mac: Mac = key.mac(HEAD_LABEL, sid)
+        self._first = Head(0, genesis(sid, form), 0)
+        self._mac: Mac = key.mac(form.head_label, sid)
 
     def first(self) -> bytes:
         """Return a head file that covers no line yet."""
-        return self.slot(Head(0, genesis(self._sid), 0)) + _BLANK
+        return self.slot(self._first) + _BLANK
 
     def slot(self, head: Head) -> bytes:
         """Return one slot: a line of canonical JSON, filled up with blanks."""

@@ -36,7 +36,8 @@ from broker.errors import Break, FatalStoreError, StoreError, UnverifiableError
 from broker.limits import MAX_LINE_BYTES, RESERVE_BYTES
 from broker.receipt import disk
 from broker.receipt.chain import Chain
-from broker.receipt.entry import RECOVER, SEAL, encode_data, format_at
+from broker.receipt.entry import encode_data, format_at
+from broker.receipt.form import RECEIPT, RECOVER, SEAL, Form
 from broker.receipt.head import HEAD_BYTES, SLOT_BYTES, Head, HeadForm, Slots
 from broker.receipt.keys import Key
 from broker.receipt.verify import Walk
@@ -70,18 +71,27 @@ class Journal:
         "waiting",
     )
 
-    def __init__(self, sid: str, path: Path, head: Path, key: Key, system: disk.Disk) -> None:
+    def __init__(
+        self,
+        sid: str,
+        path: Path,
+        head: Path,
+        key: Key,
+        system: disk.Disk,
+        *,
+        form: Form = RECEIPT,
+    ) -> None:
         self._log = self._head = _NONE
         self.sid = sid
         self.path = path
         self.head_path = head
-        self.chain = Chain(sid, key)
+        self.chain = Chain(sid, key, form=form)
         self.stale = True  # the chain may not be what is on disk: walk it before writing
         self.waiting = 0  # lines written and not yet durable
         self.fault: FatalStoreError | None = None
         self._key = key
         self._disk = system
-        self._form = HeadForm(sid, key)
+        self._form = HeadForm(sid, key, form)
         self._acknowledged = 0
         # No content of a file equals None: an emptied head is checked like any other.
         self._head_seen: tuple[bytes | None, Slots] = (None, Slots(Head(0, "", 0), 0, False))
@@ -113,7 +123,7 @@ class Journal:
         self._log = disk.open_checked(
             self.path, "receipt", flags=os.O_RDWR | os.O_APPEND, forbidden=disk.OTHERS_WRITE
         )
-        self.chain = Chain(self.sid, self._key)
+        self.chain = Chain(self.sid, self._key, form=self.chain.form)
         self._walk(slots, at)
         if at is not None and self.chain.n > self._acknowledged:
             self.acknowledge()

@@ -24,8 +24,6 @@ from broker.errors import InputError, StoreError, UnverifiableError
 from broker.receipt import disk
 
 KEY_BYTES = 32
-LINE_LABEL = "receipt/1 line"
-HEAD_LABEL = "receipt/1 head"
 KID_LABEL = "receipt/1 kid"
 
 _BLOCK = 64

@@ -23,7 +23,8 @@ from typing import Final
 from broker.errors import InputError, StoreError
 from broker.home import Home
 from broker.receipt import disk
-from broker.receipt.entry import FORMAT, check_sid
+from broker.receipt.entry import check_sid
+from broker.receipt.form import RECEIPT
 from broker.receipt.head import HeadForm
 from broker.receipt.keys import Key
 from broker.receipt.writer import Receipt
@@ -98,7 +99,7 @@ class Receipts:
             self._disk.sync_folder(path.parent)
             self._disk.sync_folder(path.parent.parent)
             receipt = self._receipt(sid)
-            receipt.begin({"format": FORMAT, **opening}, at)
+            receipt.begin({"format": RECEIPT.name, **opening}, at)
         except FileExistsError as error:
             raise StoreError(f"`{path}` is there already", code="store.exists") from error
         except OSError as error:

@@ -25,15 +25,8 @@ from weakref import WeakSet
 from broker.errors import FatalStoreError, InputError, RecordError, StoreError
 from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S
 from broker.receipt.disk import Disk
-from broker.receipt.entry import (
-    APPENDED,
-    OPEN,
-    SEAL,
-    SEAL_REASONS,
-    Entry,
-    encode_data,
-    format_at,
-)
+from broker.receipt.entry import SEAL_REASONS, Entry, encode_data, format_at
+from broker.receipt.form import OPEN, RECEIPT, SEAL
 from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
 
@@ -69,7 +62,7 @@ class Receipt:
         Add one line and return it; when ``durable``, only after it is safe on disk.
 
         Args:
-            kind: one of the kinds that callers write (``entry.APPENDED``).
+            kind: one of the kinds that callers write (``RECEIPT.appended``).
             data: what to record; the restricted data model, see ``entry``.
             at: the instant, in nanoseconds.
             durable: False for a record that releases nothing. It is written at once and made
@@ -81,7 +74,7 @@ class Receipt:
             StoreError: sealed, closed, or the file is not ours to write; nothing was.
             FatalStoreError: the state on disk is unknown; the session must end.
         """
-        if kind not in APPENDED:
+        if kind not in RECEIPT.appended:
             raise RecordError(f"`{kind}` is not a kind that callers append")
         return self._append(kind, data, at, durable)
 

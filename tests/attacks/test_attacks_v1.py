@@ -21,7 +21,8 @@ import pytest
 
 from broker.receipt.display import shown
 from broker.receipt.entry import canonical
-from broker.receipt.keys import HEAD_LABEL, Key, load_key
+from broker.receipt.form import RECEIPT
+from broker.receipt.keys import Key, load_key
 from broker.receipt.verify import read_entries
 from tests.receiptkit import (
     AT,
@@ -381,7 +382,7 @@ def _another_kid(s: Scene) -> None:
 
 @attack("K19", "mac")
 def _tag_of_another_use(s: Scene) -> None:
-    tag = KEY.mac(HEAD_LABEL, "s1").tag
+    tag = KEY.mac(RECEIPT.head_label, "s1").tag
     edit(s, "s1", 5, lambda line: line[:-66] + tag(body_of(line)).encode() + b'"}')
 
 

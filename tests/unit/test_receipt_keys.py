@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import InputError, StoreError, UnverifiableError
+from broker.receipt.form import RECEIPT
 from broker.receipt.keys import (
-    HEAD_LABEL,
-    LINE_LABEL,
     Key,
     Mac,
     load_key,
@@ -45,7 +44,7 @@ def test_sign_binds_its_label() -> None:
     """The same body under another label has another tag, and a label cannot run into a body."""
     assert sign(KEY.secret, "a", b"b") == hmac.digest(KEY.secret, b"a\0b", "sha256").hex()
     assert sign(KEY.secret, "a", b"b") != sign(KEY.secret, "ab", b"")
-    assert sign(KEY.secret, LINE_LABEL, b"x") != sign(KEY.secret, HEAD_LABEL, b"x")
+    assert sign(KEY.secret, RECEIPT.line_label, b"x") != sign(KEY.secret, RECEIPT.head_label, b"x")
 
 
 @pytest.mark.parametrize("length", [0, 16, 31, 33, 64])
@@ -57,7 +56,11 @@ def test_sign_takes_32_bytes(length: int) -> None:
 
 def test_session_keys_differ_by_label_and_session() -> None:
     """A session's tag is bound to the session and to the use."""
-    tags = {KEY.mac(label, sid).tag(b"") for label in (LINE_LABEL, HEAD_LABEL) for sid in "ab"}
+    tags = {
+        KEY.mac(label, sid).tag(b"")
+        for label in (RECEIPT.line_label, RECEIPT.head_label)
+        for sid in "ab"
+    }
     assert len(tags) == 4
 
 

@@ -15,7 +15,7 @@ import pytest
 from broker.errors import LimitError, RecordError, StoreError
 from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S, MAX_LINE_BYTES
 from broker.receipt.chain import Chain
-from broker.receipt.entry import APPENDED
+from broker.receipt.form import RECEIPT
 from broker.receipt.verify import read_entries
 from tests.receiptkit import (
     AT,
@@ -62,9 +62,9 @@ def test_callers_append_only_their_kinds(scene: Scene, kind: str) -> None:
 def test_every_kind_of_callers_is_recorded(scene: Scene) -> None:
     """Each kind that callers may append verifies."""
     with fill(scene.receipts, "s1", 0) as receipt:
-        for kind in sorted(APPENDED):
+        for kind in sorted(RECEIPT.appended):
             receipt.append(kind, {}, at=AT)
-    assert scene.verify("s1").lines == 1 + len(APPENDED)
+    assert scene.verify("s1").lines == 1 + len(RECEIPT.appended)
 
 
 def test_a_bad_record_writes_nothing_and_harms_nothing(scene: Scene) -> None:

@@ -5,7 +5,8 @@ Decided here: the four folders and what lies in each. Not decided here: who may 
 (the catalogs and the sandbox refuse them to every tool call, see ``Home.own``), and what is
 written into them.
 
-- ``state``: ``sessions/<sid>/`` one folder per session, ``heads/<sid>`` its head.
+- ``state``: ``sessions/<sid>/`` one folder per session, ``heads/<sid>`` its head,
+  ``checkpoints/<sid>`` its latest signed checkpoint, ``ledger/`` the record of all sessions.
 - ``data``: ``keys/`` the secret that signs receipts and tickets.
 - ``config``: ``broker.toml``, ``catalogs/``, ``policies/``; a person edits these.
 - ``runtime``: sockets; gone after a restart of the machine.
@@ -75,6 +76,16 @@ class Home:
     def heads(self) -> Path:
         """The folder that holds one head per session, apart from the receipts."""
         return self.state / "heads"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder that holds the latest signed checkpoint of each session."""
+        return self.state / "checkpoints"
+
+    @property
+    def ledger(self) -> Path:
+        """The folder of the ledger: the record of all sessions."""
+        return self.state / "ledger"
 
     @property
     def keys(self) -> Path:

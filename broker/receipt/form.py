@@ -76,6 +76,6 @@ RECEIPT: Final = Form(
 )
 LEDGER: Final = Form(
     "ledger/1",
-    frozenset(("adopt", "anchor", "begin", "end", "redact", "retire", "rotate")),
+    frozenset(("adopt", "anchor", "begin", "end", "head", "redact", "retire", "rotate")),
     frozenset((OPEN, RECOVER)),
 )

@@ -94,8 +94,8 @@ def paired(ours: list[str], bare: list[str]) -> tuple[float, float, float]:
 
 def hook_ratios() -> tuple[tuple[float, float, float], tuple[float, float, float]]:
     """Measure a hook call by its process, and as the shell command that an agent starts."""
-    from broker.agents.claude_code import NAME
-    from broker.agents.claude_launch import DEADLINE_MS, compiled_client, hook_command, interpreter
+    from broker.agents.claude.hook import NAME
+    from broker.agents.client import DEADLINE_MS, compiled_client, hook_command, interpreter
 
     with tempfile.TemporaryDirectory(prefix="broker-starts-") as folder:
         path = Path(folder) / "s"
@@ -108,7 +108,7 @@ def hook_ratios() -> tuple[tuple[float, float, float], tuple[float, float, float
         shell = ["/bin/sh", "-c"]
         try:
             process = paired([*client, str(path), NAME, str(DEADLINE_MS)], bare)
-            command = paired([*shell, hook_command(client, path)], [*shell, shlex.join(bare)])
+            command = paired([*shell, hook_command(client, path, NAME)], [*shell, shlex.join(bare)])
         finally:
             server.close()
     return process, command

@@ -8,9 +8,9 @@ Decided here: nothing but that every failure is a refusal. The answer itself com
 
 An allow prints nothing and exits with 0, so the agent's own permission rules still apply. A
 refusal prints what the server gave. Whatever breaks here (no socket, a dead, slow or confused
-server, an unreadable or huge payload) prints one denial in the shape that Claude Code and its
-relatives read, and exits with 0; an agent not known to read that shape gets exit code 2 and a
-text on standard error; and so does everyone when standard output cannot be written.
+server, an unreadable or huge payload) prints one denial in the shape that its agent reads,
+and exits with 0; an agent whose shape is not known gets exit code 2 and a text on standard
+error; and so does everyone when standard output cannot be written.
 
 Rules a maintainer keeps: only modules that are compiled into the interpreter, and ``_socket``,
 are imported, because this runs once per tool call and costs little more than starting Python;
@@ -32,7 +32,7 @@ MAX_REQUEST_BYTES = 64 * 2**20
 ALLOW = b"answer/1 allow\n"
 REFUSE = b"answer/1 refuse\n"
 MAX_DEADLINE_MS = 600_000
-SHAPED = ("claude-code",)
+RELATED = ("claude-code", "codex", "copilot-cli", "qwen-code")  # who read the shape of the first
 STOPS = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGINT)
 CHUNK = 2**18
 
@@ -94,12 +94,17 @@ def read_answer(body: bytes) -> Printed:
 def denial(agent: str, reason: str) -> Printed:
     """Return the refusal for when the session cannot be asked. ``reason`` is our own words."""
     text = f"refused: {reason}; do not work around this; ask the person"
-    if agent not in SHAPED:
+    if agent in RELATED:
+        shape = (
+            '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny",'
+            f'"permissionDecisionReason":"{text}"}}}}\n'
+        )
+    elif agent == "gemini-cli":
+        shape = f'{{"decision":"deny","reason":"{text}"}}\n'
+    elif agent == "cline":
+        shape = f'{{"cancel":true,"errorMessage":"{text}"}}\n'
+    else:
         return 2, b"", text.encode() + b"\n"
-    shape = (
-        '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny",'
-        f'"permissionDecisionReason":"{text}"}}}}\n'
-    )
     return 0, shape.encode(), b""
 
 

@@ -1,1 +1,1 @@
-"""The real agents: how each is launched under a ticket, one module each."""
+"""The real agents: how each is launched under a ticket, a room each, and what they share."""

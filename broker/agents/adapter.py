@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.service.server import Hook
 
@@ -73,6 +74,13 @@ class Adapter(Protocol):
         ...
 
 
+# By the program's name; a room is loaded when its agent is started.
+PROGRAMS: Final[Mapping[str, str]] = {
+    "claude": "broker.agents.claude.launch:ClaudeLaunch",
+    "claude.exe": "broker.agents.claude.launch:ClaudeLaunch",
+}
+
+
 class Plain:
     """
     Any other command. It is held to what it asks (``broker check``, ``broker.attach``).
@@ -111,7 +119,9 @@ def adapter_for(command: Sequence[str]) -> Adapter:
     >>> adapter_for(["/usr/bin/claude", "-p", "hello"]).name, adapter_for(["make"]).name
     ('claude-code', 'command')
     """
-    from broker.agents.claude_launch import ClaudeLaunch  # noqa: PLC0415 - one agent of several
-
-    name = Path(command[0]).name if command else ""
-    return ClaudeLaunch() if name in ClaudeLaunch.programs else Plain()
+    place = PROGRAMS.get(Path(command[0]).name if command else "")
+    if place is None:
+        return Plain()
+    module, name = place.split(":")
+    made: Adapter = getattr(import_module(module), name)()
+    return made

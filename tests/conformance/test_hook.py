@@ -21,8 +21,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.agents.claude_code import NAME, ClaudeCode
-from broker.agents.claude_launch import compiled_client, hook_command
+from broker.agents.claude.hook import NAME, ClaudeDialect
+from broker.agents.client import compiled_client, hook_command
+from broker.agents.hooks import AgentHook
 from broker.limits import MAX_REQUEST_BYTES
 from broker.service.protocol import ALLOW, HookRefusal, frame
 from broker.service.server import Server
@@ -188,7 +189,7 @@ def test_the_command_works_from_any_folder(tmp_path: Path) -> None:
     """Spaces, quotes and dollars in the folder's name do not break the command apart."""
     folder = tmp_path / "it's $HOME `x`"
     folder.mkdir()
-    command = hook_command(compiled_client(folder / "hook.pyc"), folder / "s")
+    command = hook_command(compiled_client(folder / "hook.pyc"), folder / "s", NAME)
     with Stand(folder / "s", lambda _: WHOLE):
         assert said_nothing(shell(command))
     denied(shell(command))
@@ -203,7 +204,7 @@ def test_a_command_that_cannot_run_refuses(tmp_path: Path, missing: str) -> None
     else:
         words[0] = str(tmp_path / "no-python")
     with Stand(tmp_path / "s", lambda _: WHOLE):
-        done = shell(hook_command(words, tmp_path / "s"))
+        done = shell(hook_command(words, tmp_path / "s", NAME))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"refused" in done.stderr
 
@@ -211,7 +212,9 @@ def test_a_command_that_cannot_run_refuses(tmp_path: Path, missing: str) -> None
 def test_a_killed_client_refuses(tmp_path: Path) -> None:
     """A client that is killed in the middle ends in 2, not in silence."""
     command = hook_command(
-        ("/bin/sh", "-c", "kill -9 $$", *compiled_client(tmp_path / "hook.pyc")), tmp_path / "s"
+        ("/bin/sh", "-c", "kill -9 $$", *compiled_client(tmp_path / "hook.pyc")),
+        tmp_path / "s",
+        NAME,
     )
     done = shell(command)
     assert (done.returncode, done.stdout) == (2, b"")
@@ -232,7 +235,7 @@ def answer(session: Session, payload: bytes) -> HookRefusal | None:
     """Ask as the server does."""
     from broker.errors import BrokerError
 
-    hook = ClaudeCode()
+    hook = AgentHook(ClaudeDialect())
     try:
         return hook.answer(payload, session)
     except BrokerError as error:
@@ -241,7 +244,7 @@ def answer(session: Session, payload: bytes) -> HookRefusal | None:
 
 def test_a_session_answers_its_hook(tmp_path: Path, session: Session) -> None:
     """Through the socket, an allowed call says nothing and a refused one names the caveat."""
-    server = Server(session, tmp_path / "s", {NAME: ClaudeCode()})
+    server = Server(session, tmp_path / "s", {NAME: AgentHook(ClaudeDialect())})
     server.bind()
     server.start()
     try:

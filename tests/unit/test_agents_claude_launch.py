@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from broker.agents import claude_launch as module
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.claude_launch import ClaudeLaunch, compiled_client, with_hooks, with_rules
+from broker.agents.claude import launch as module
+from broker.agents.claude.launch import ClaudeLaunch, with_hooks, with_rules
+from broker.agents.client import CLIENT_NAME, DEADLINE_MS
 from broker.errors import LaunchError
 
 
@@ -57,7 +58,7 @@ def test_the_hook_stands_before_every_call(adapter: ClaudeLaunch, tmp_path: Path
         assert hook["type"] == "command"
         assert hook["onFailure"] == "block"
         assert hook["command"].endswith("exit 2; }")
-        assert hook["timeout"] * 1_000 > module.DEADLINE_MS
+        assert hook["timeout"] * 1_000 > DEADLINE_MS
 
 
 def test_the_command_keeps_what_was_typed(adapter: ClaudeLaunch, tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_the_command_keeps_what_was_typed(adapter: ClaudeLaunch, tmp_path: Path)
 def test_its_files_are_the_users_alone(adapter: ClaudeLaunch, tmp_path: Path) -> None:
     """Settings and client in the session's folder are closed to others."""
     prepare(adapter, tmp_path)
-    for name in (module.SETTINGS_NAME, module.CLIENT_NAME):
+    for name in (module.SETTINGS_NAME, CLIENT_NAME):
         assert (tmp_path / "session" / name).stat().st_mode & 0o777 == 0o600
 
 
@@ -198,7 +199,7 @@ def test_a_headless_run_without_hooks_has_escaped(
         (["-p", "--version"], False),
     ):
         fresh = ClaudeLaunch(managed=tmp_path / "managed")
-        for name in (module.SETTINGS_NAME, module.CLIENT_NAME):
+        for name in (module.SETTINGS_NAME, CLIENT_NAME):
             (tmp_path / "session" / name).unlink(missing_ok=True)
         prepare(fresh, tmp_path, *arguments)
         later = time.monotonic() + module.SILENCE_S + 1
@@ -247,15 +248,7 @@ def test_settings_of_a_wrong_shape_are_an_error() -> None:
             with_rules(typed, {"deny": ["y"]})
 
 
-def test_the_client_is_compiled_for_the_interpreter_that_runs_it(tmp_path: Path) -> None:
-    """The compiled client starts without its source, by an absolute path."""
-    words = compiled_client(tmp_path / "hook.pyc")
-    assert os.path.isabs(words[0])
-    assert words[1:3] == ("-I", "-S")
-    assert str(tmp_path / "hook.pyc") == words[3]
-
-
-@pytest.mark.parametrize("name", [module.CLIENT_NAME, module.SETTINGS_NAME])
+@pytest.mark.parametrize("name", [CLIENT_NAME, module.SETTINGS_NAME])
 def test_a_run_that_changes_its_hook_has_escaped(
     adapter: ClaudeLaunch, tmp_path: Path, name: str
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.agents.claude_settings import (
+from broker.agents.claude.settings import (
     config_folder,
     managed_settings,
     off_in_environment,

@@ -66,14 +66,24 @@ def test_a_refusal_that_says_nothing_is_a_doubt(body: bytes) -> None:
         read_answer(body)
 
 
-def test_a_denial_has_the_shape_that_agents_read() -> None:
-    """Claude Code gets one JSON object, and an agent that is not known an exit code."""
-    code, out, err = denial("claude-code", "the broker could not be asked")
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "copilot-cli", "qwen-code"])
+def test_a_denial_has_the_shape_that_claude_and_its_relatives_read(agent: str) -> None:
+    """One JSON object on standard output, exit code 0, and the reason inside."""
+    code, out, err = denial(agent, "the broker could not be asked")
     assert (code, err) == (0, b"")
-    assert json.loads(out)["hookSpecificOutput"]["permissionDecision"] == "deny"
-    code, out, err = denial("other", "the broker could not be asked")
-    assert (code, out) == (2, b"")
-    assert b"could not be asked" in err
+    answer = json.loads(out)["hookSpecificOutput"]
+    assert answer["permissionDecision"] == "deny"
+    assert "could not be asked" in answer["permissionDecisionReason"]
+
+
+def test_a_denial_has_the_shape_that_others_read() -> None:
+    """Gemini CLI and Cline get objects of their own, an agent that is not known an exit code."""
+    why = "the broker could not be asked"
+    said = f"refused: {why}; do not work around this; ask the person"
+    assert denial("gemini-cli", why)[0] == 0
+    assert json.loads(denial("gemini-cli", why)[1]) == {"decision": "deny", "reason": said}
+    assert json.loads(denial("cline", why)[1]) == {"cancel": True, "errorMessage": said}
+    assert denial("other", why) == (2, b"", said.encode() + b"\n")
 
 
 def test_it_imports_what_is_in_the_interpreter_and_nothing_more() -> None:

@@ -2,7 +2,7 @@
 What in Claude Code's settings would switch hooks off, and where it would stand.
 
 Decided here: which settings and files matter, and whether one of them says *no hooks*. Not
-decided here: what follows (``broker.agents.claude_launch`` refuses to start, or stops the run).
+decided here: what follows (``broker.agents.claude.launch`` refuses to start, or stops the run).
 
 The user's own settings are loaded in a run, so that the user's permission rules apply. Those of
 the workspace are not, since a workspace is not trusted: its hooks could rewrite a call after it

@@ -3,7 +3,7 @@ Starts Claude Code with the broker's hook in front of every tool call.
 
 Decided here: which options are added to ``claude …``, which invocations cannot be held to a
 ticket, and when a run has slipped away. Not decided here: what the hook answers
-(``broker.agents.claude_code``).
+(``broker.agents.claude.hook``).
 
 ``--settings FILE`` adds the hook beside the user's own settings, in a file of the session's
 folder; ``--setting-sources user`` keeps the workspace's settings out, because a workspace could
@@ -13,17 +13,13 @@ versions, which do not know that setting, refuse too. While the agent runs, the 
 and the hook's own files are watched: an agent with a shell could write there.
 
 Rules a maintainer keeps: nothing of the user's is edited; what the person typed is kept, or
-refused with a reason, never dropped; ``hook_command`` quotes what it is given.
+refused with a reason, never dropped.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import py_compile
-import shlex
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -31,8 +27,8 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.claude_code import NAME, ClaudeCode
-from broker.agents.claude_settings import (
+from broker.agents.claude.hook import NAME, ClaudeDialect
+from broker.agents.claude.settings import (
     managed_settings,
     off_in_environment,
     stamp,
@@ -41,13 +37,13 @@ from broker.agents.claude_settings import (
     user_settings,
     workspace_rules,
 )
+from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
+from broker.agents.commandline import options, value_of, without
+from broker.agents.hooks import AgentHook
 from broker.errors import LaunchError
 from broker.service.server import Hook
 
 SETTINGS_NAME: Final = "claude-settings.json"
-CLIENT_NAME: Final = "hook.pyc"
-DEADLINE_MS: Final = 15_000  # the hook's own, well within the time that Claude Code gives it
-TIMEOUT_S: Final = 30
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
 
 _SOURCES: Final = "--setting-sources"
@@ -79,7 +75,7 @@ class ClaudeLaunch:
     programs = frozenset(("claude", "claude.exe"))
 
     def __init__(self, managed: Path | None = None) -> None:
-        self._hook = ClaudeCode()
+        self._hook = AgentHook(ClaudeDialect())
         self._managed = managed
         self._user: tuple[Path, ...] = ()
         self._stamp: object = None
@@ -95,14 +91,14 @@ class ClaudeLaunch:
         Raises:
             LaunchError: an option, a variable or a settings file keeps hooks from running.
         """
-        arguments = _options(command)
+        arguments = options(command)
         for argument in arguments:
             why = _FLAGS.get(argument.partition("=")[0])
             if why is not None:
                 raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")
         if len(command) > 1 and command[1] in _COMMANDS:
             raise LaunchError(f"`claude {command[1]}` starts agents that no ticket would hold")
-        sources = _value(arguments, _SOURCES)
+        sources = value_of(arguments, _SOURCES)
         if sources is not None and not set(sources.split(",")) <= {"", "user"}:
             raise LaunchError(
                 f"`{_SOURCES} {sources}`: leave out project and local settings, because a "
@@ -126,7 +122,7 @@ class ClaudeLaunch:
         >>> ClaudeLaunch().prompt(["claude", "-p", "fix the test"])
         'fix the test'
         """
-        arguments = _options(command)
+        arguments = options(command)
         for flag, text in pairwise([*arguments, "-"]):
             if flag in ("-p", "--print") and not text.startswith("-") and text.strip():
                 return text
@@ -147,15 +143,15 @@ class ClaudeLaunch:
         Raises:
             LaunchError: they cannot be written, or the typed settings cannot be read.
         """
-        arguments = _options(launch.command)
+        arguments = options(launch.command)
         typed = _typed_settings(arguments)
         client = launch.folder / CLIENT_NAME
         settings = launch.folder / SETTINGS_NAME
         try:
-            command = hook_command(compiled_client(client), launch.socket)
+            command = hook_command(compiled_client(client), launch.socket, NAME)
             typed = with_rules(typed, workspace_rules(launch.cwd))
             text = json.dumps(with_hooks(typed, command), indent=1)
-            _write(settings, text.encode())
+            write_new(settings, text.encode())
         except OSError as error:
             raise LaunchError(f"`{settings}` cannot be written: {error.strerror}") from error
         self._user = user_settings(launch.environ)
@@ -168,10 +164,10 @@ class ClaudeLaunch:
             and not _NO_SESSION & set(arguments)
         )
         self._begun_s = time.monotonic()
-        kept = _without(launch.command, _SETTINGS)
+        kept = without(launch.command, _SETTINGS)
         added = [_SETTINGS, os.fspath(settings)]
         variables = {}
-        if _value(arguments, _SOURCES) is None:
+        if value_of(arguments, _SOURCES) is None:
             # Without the workspace's settings its CLAUDE.md is left out too. It is only text,
             # and comes back by way of an added folder.
             added = ["--add-dir", os.fspath(launch.cwd), *added, _SOURCES, "user"]
@@ -197,52 +193,6 @@ class ClaudeLaunch:
         if self._headless and silent_s > SILENCE_S and not self._hook.started.is_set():
             return f"the agent did not start the broker's hook within {SILENCE_S:.0f} s"
         return None
-
-
-def hook_command(client: Sequence[str], socket: Path) -> str:
-    """
-    Return the shell command that Claude Code starts for each call.
-
-    >>> hook_command(["/usr/bin/python3", "-I", "/x y/hook.pyc"], Path("/run/s"))[:45]
-    "/usr/bin/python3 -I '/x y/hook.pyc' /run/s cl"
-    """
-    words = [*client, os.fspath(socket), NAME, str(DEADLINE_MS)]
-    failed = "echo 'refused: the hook of the broker failed' >&2; exit 2"
-    return f"{shlex.join(words)} || {{ {failed}; }}"
-
-
-def compiled_client(path: Path) -> tuple[str, ...]:
-    """
-    Put the hook's client into the session's folder, compiled, and return how it is started.
-
-    Compiled ahead, and started without the site's modules by the interpreter itself rather than
-    through an environment's link, it costs less than starting a bare interpreter and leaving it.
-
-    Raises:
-        OSError: it cannot be written.
-        LaunchError: its source is not where this package lies.
-    """
-    found = importlib.util.find_spec("broker.hookclient")
-    if found is None or found.origin is None:
-        raise LaunchError("the hook's client is missing from this installation")
-    try:
-        py_compile.compile(
-            found.origin,
-            cfile=os.fspath(path),
-            doraise=True,
-            optimize=2,
-            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-        )
-    except py_compile.PyCompileError as error:
-        raise LaunchError(f"the hook's client cannot be compiled: {error}") from error
-    os.chmod(path, 0o600)
-    return (interpreter(), "-I", "-S", os.fspath(path))
-
-
-def interpreter() -> str:
-    """Return the absolute path of the interpreter that runs us, without a detour by a venv."""
-    base = getattr(sys, "_base_executable", "") or sys.executable
-    return os.path.realpath(base) if os.access(os.path.realpath(base), os.X_OK) else sys.executable
 
 
 def with_hooks(typed: Mapping[str, object], command: str) -> dict[str, object]:
@@ -303,7 +253,7 @@ def _typed_settings(arguments: Sequence[str]) -> dict[str, object]:
     given = [a for a in arguments if a == _SETTINGS or a.startswith(_SETTINGS + "=")]
     if len(given) > 1:
         raise LaunchError(f"`{_SETTINGS}` stands there twice: give it once")
-    value = _value(arguments, _SETTINGS)
+    value = value_of(arguments, _SETTINGS)
     if value is None:
         return {}
     try:
@@ -317,43 +267,3 @@ def _typed_settings(arguments: Sequence[str]) -> dict[str, object]:
     if why is not None:
         raise LaunchError(f"`{_SETTINGS}` keeps the broker's hook from running: {why}")
     return settings
-
-
-def _options(command: Sequence[str]) -> list[str]:
-    """Return the arguments up to ``--``, behind which nothing is an option."""
-    arguments = list(command[1:])
-    return arguments[: arguments.index("--")] if "--" in arguments else arguments
-
-
-def _value(arguments: Sequence[str], option: str) -> str | None:
-    """Return the value of an option, in either spelling; an option without one is an error."""
-    for at, argument in enumerate(arguments):
-        if argument == option:
-            if at + 1 == len(arguments):
-                raise LaunchError(f"`{option}` has no value")
-            return arguments[at + 1]
-        if argument.startswith(option + "="):
-            return argument[len(option) + 1 :]
-    return None
-
-
-def _without(command: Sequence[str], option: str) -> list[str]:
-    """Return the command without an option and its value."""
-    kept: list[str] = []
-    rest = list(command)
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            return [*kept, word, *rest]
-        if word == option:
-            rest = rest[1:]
-        elif not word.startswith(option + "="):
-            kept.append(word)
-    return kept
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Make a new file, for this user only."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(content)

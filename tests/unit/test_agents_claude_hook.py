@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from broker.agents.claude_code import ClaudeCode, HookCall, explained, read_payload
-from broker.calls import Refusal
+from broker.agents.claude.hook import ClaudeDialect
+from broker.agents.hooks import AgentHook, HookCall
 from broker.errors import InputError
 from tests.sessionkit import Bench, bench
 
@@ -24,7 +24,7 @@ CALL = {
 
 def read(**changed: object) -> HookCall:
     """Read a payload with some fields changed."""
-    return read_payload(json.dumps({**CALL, **changed}).encode())
+    return ClaudeDialect().read(json.dumps({**CALL, **changed}).encode())
 
 
 def test_a_payload_is_a_call() -> None:
@@ -84,7 +84,7 @@ def test_other_events_are_refused(event: object) -> None:
 
 def test_a_start_shows_that_hooks_are_alive(bench: Bench) -> None:
     """The start of a session has no call; it is let through, and remembered."""
-    session, hook = bench.open(), ClaudeCode()
+    session, hook = bench.open(), AgentHook(ClaudeDialect())
     assert not hook.started.is_set()
     assert hook.answer(b'{"hook_event_name":"SessionStart"}', session) is None
     assert hook.started.is_set()
@@ -93,7 +93,7 @@ def test_a_start_shows_that_hooks_are_alive(bench: Bench) -> None:
 
 def test_an_allow_says_nothing_and_a_refusal_one_object(bench: Bench) -> None:
     """Allowed calls are left to the agent's own rules; refused ones say by which caveat."""
-    session, hook = bench.open(), ClaudeCode()
+    session, hook = bench.open(), AgentHook(ClaudeDialect())
     inside = json.dumps({**CALL, "cwd": str(session.workspace)}).encode()
     assert hook.answer(inside, session) is None
     refusal = hook.answer(json.dumps({**CALL, "tool_name": "Bash"}).encode(), session)
@@ -108,7 +108,7 @@ def test_an_allow_says_nothing_and_a_refusal_one_object(bench: Bench) -> None:
 
 def test_a_skills_own_command_is_judged_like_bash(bench: Bench) -> None:
     """A command that a skill's text runs by itself is refused by exit code, with the reason."""
-    session, hook = bench.open(), ClaudeCode()
+    session, hook = bench.open(), AgentHook(ClaudeDialect())
     payload = {**CALL, "hook_event_name": "PreSkillShellCommand", "tool_name": "Bash"}
     refusal = hook.answer(
         json.dumps({**payload, "tool_input": {"command": "ls"}}).encode(), session
@@ -116,11 +116,3 @@ def test_a_skills_own_command_is_judged_like_bash(bench: Bench) -> None:
     assert refusal is not None
     assert (refusal.exit, refusal.stdout) == (2, b"")
     assert b"`tools`" in refusal.stderr
-
-
-def test_a_refusal_in_words_is_well_formed() -> None:
-    """Text of any kind can be printed for the agent, and a long value is cut."""
-    hook = ClaudeCode()
-    assert json.loads(hook.refusal('"\ud800\n').stdout)
-    assert explained(Refusal("paths", "x" * 999, "r")) == f"refused by `paths` ({'x' * 200}): r"
-    assert explained(Refusal("session", "", "r")) == "refused by `session`: r"

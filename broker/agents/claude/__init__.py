@@ -1,0 +1,1 @@
+"""Claude Code: its hook, its settings, and how a run of it is held."""

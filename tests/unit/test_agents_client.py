@@ -1,0 +1,60 @@
+"""The process that an agent's hook starts, put ready: what is written, and what is started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from broker.agents.client import (
+    DEADLINE_MS,
+    TIMEOUT_S,
+    compiled_client,
+    hook_command,
+    interpreter,
+    write_new,
+)
+
+
+def test_the_client_is_compiled_for_the_interpreter_that_runs_it(tmp_path: Path) -> None:
+    """The compiled client starts without its source, by an absolute path."""
+    words = compiled_client(tmp_path / "hook.pyc")
+    assert os.path.isabs(words[0])
+    assert words[1:3] == ("-I", "-S")
+    assert str(tmp_path / "hook.pyc") == words[3]
+
+
+def test_the_hook_gives_up_before_the_agent_does() -> None:
+    """The hook's own deadline lies well within the time that agents are told to give it."""
+    assert DEADLINE_MS <= TIMEOUT_S * 1_000 / 2
+
+
+def test_whatever_fails_the_command_refuses(tmp_path: Path) -> None:
+    """A client that is missing ends in the words that the agent takes for a refusal."""
+    gone = (interpreter(), "-I", "-S", str(tmp_path / "gone & away.pyc"))
+    done = subprocess.run(
+        hook_command(gone, tmp_path / "s", "codex"), shell=True, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"refused" in done.stderr
+    done = subprocess.run(
+        hook_command(gone, tmp_path / "s", "cline", failed="echo no"),
+        shell=True,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"no\n")
+
+
+def test_a_file_of_ours_is_new_and_private(tmp_path: Path) -> None:
+    """What is written is for this user, and never over or through what is there."""
+    write_new(tmp_path / "a", b"x")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError):
+        write_new(tmp_path / "a", b"y")
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+    with pytest.raises(FileExistsError):
+        write_new(tmp_path / "link", b"y")
+    assert (tmp_path / "a").read_bytes() == b"x"

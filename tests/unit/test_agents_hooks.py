@@ -1,0 +1,102 @@
+"""What the hooks of all agents share: how a call is answered, and how a refusal is worded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from broker.agents.hooks import (
+    AgentHook,
+    HookCall,
+    actor_of,
+    denied,
+    explained,
+    server_of,
+    text_of,
+)
+from broker.calls import Refusal
+from broker.errors import InputError
+from broker.service.protocol import HookRefusal
+from tests.sessionkit import Bench, bench
+
+__all__ = ["bench"]
+
+
+class Plain:
+    """An agent whose payload is the tool's name, with a refusal of exit code and text."""
+
+    def read(self, payload: bytes) -> HookCall:
+        """Take the payload for the tool's name; nothing at all for a start."""
+        if payload == b"broken":
+            raise InputError("broken")
+        return HookCall("before", payload.decode(), {"file_path": "src/a.py"})
+
+    def deny(self, event: str, reason: str) -> HookRefusal:
+        """Say the event and the reason on standard error."""
+        return HookRefusal(2, b"", f"{event}: {reason}".encode())
+
+
+def test_each_payload_is_judged_and_answered_in_the_agents_own_words(bench: Bench) -> None:
+    """An allow says nothing, a refusal goes through the dialect, a start is only remembered."""
+    session, hook = bench.open(), AgentHook(Plain(), "before")
+    assert hook.answer(b"", session) is None
+    assert hook.started.is_set()
+    assert (session.allowed, session.refused) == (0, 0)
+    assert hook.answer(b"Read", session) is None
+    refusal = hook.answer(b"Bash", session)
+    assert refusal is not None
+    assert refusal.stderr.startswith(b"before: refused by `tools` (Bash): ")
+    assert (session.allowed, session.refused) == (1, 1)
+
+
+def test_a_payload_that_cannot_be_read_starts_nothing(bench: Bench) -> None:
+    """It is no sign of life, and its refusal is in the agent's words too."""
+    hook = AgentHook(Plain(), "before")
+    with pytest.raises(InputError):
+        hook.answer(b"broken", bench.open())
+    assert not hook.started.is_set()
+    assert hook.refusal("why").stderr == (
+        b"before: refused: why; do not work around this; ask the person"
+    )
+
+
+def test_a_refusal_in_words_is_well_formed() -> None:
+    """Text of any kind can be printed for the agent, and a long value is cut."""
+    assert json.loads(denied("PreToolUse", '"\ud800\n').stdout)
+    assert explained(Refusal("paths", "x" * 999, "r")) == f"refused by `paths` ({'x' * 200}): r"
+    assert explained(Refusal("session", "", "r")) == "refused by `session`: r"
+
+
+def test_the_shape_of_a_denial_has_no_other_field() -> None:
+    """One object with the three fields that all of its readers know, and nothing beside it."""
+    refusal = denied("PreToolUse", "because")
+    assert (refusal.exit, refusal.stderr) == (0, b"")
+    assert json.loads(refusal.stdout) == {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "because",
+        }
+    }
+
+
+@pytest.mark.parametrize("value", [None, "", 1, [], {}, True])
+def test_a_field_that_is_needed_is_text(value: object) -> None:
+    """Missing, empty and of another kind are one error, which names the field."""
+    with pytest.raises(InputError, match="`tool_name`"):
+        text_of({"tool_name": value}, "tool_name")
+
+
+@pytest.mark.parametrize("name", [None, "", 1, [], {}])
+def test_a_server_without_a_name_is_an_error(name: object) -> None:
+    """Whoever says *server* must say which one."""
+    with pytest.raises(InputError):
+        server_of(name, "mcp__x__y")
+
+
+@pytest.mark.parametrize("agent", ["", "a:b", 7, [], True])
+def test_an_agent_that_cannot_be_told_is_an_error(agent: object) -> None:
+    """A subagent that might miss its own ticket is not taken for the main agent."""
+    with pytest.raises(InputError):
+        actor_of(agent, "x")

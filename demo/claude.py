@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 
+from broker.loopback.script import Say, Use
+from broker.loopback.server import LoopbackModel
 from demo.stage import PROJECT, Stage
-from tests.agents.model import Model, Say, Use
 
 PROMPT = "[script demo] Look at the code, then tidy the CI file up."
 REACHED = "src/slug.py"
@@ -35,7 +36,7 @@ def held_claude(here: Stage) -> None:
         Use([("Write", {"file_path": str(here.project / OUT_OF_REACH), "content": "x"})]),
         Say("I could read the code, and was refused the CI file."),
     ]
-    with Model({"demo": turns}) as model:
+    with LoopbackModel({"demo": turns}) as model:
         here.environ |= {
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": "only-for-loopback",
@@ -45,9 +46,9 @@ def held_claude(here: Stage) -> None:
         scope = ["--scope", "tools=Read,Write", "--scope", "writes=src/**", "--scope", "calls=10"]
         code, _ = here.run(["broker", "run", *scope, "--", program, "-p", PROMPT])
     here.expect(code == 0, "Claude Code ends well")
-    read, wrote = model.seen.get("toolu_demo-0-0"), model.seen.get("toolu_demo-1-0")
-    here.expect(read is not None and not read.is_error, f"{REACHED} is read")
-    refused = wrote is not None and wrote.is_error and "refused by `writes`" in wrote.text
+    read, wrote = model.results.get("demo-0-0"), model.results.get("demo-1-0")
+    here.expect(read is not None and not read.failed, f"{REACHED} is read")
+    refused = wrote is not None and wrote.failed and "refused by `writes`" in wrote.text
     here.expect(refused, f"writing {OUT_OF_REACH} is refused by `writes`, and the model reads it")
     if wrote is not None:
         here.tell(f"\nWhat the model read of its refusal:\n  {wrote.text}")

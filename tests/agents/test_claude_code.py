@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.model import Model, Say, Seen, Use
+from broker.loopback.script import Say, Told, Use
+from broker.loopback.server import LoopbackModel
 from tests.runkit import finished, start
 from tests.sessionkit import Bench
 
@@ -39,15 +40,15 @@ def claude() -> str:
 class Run:
     """One finished run: how it ended, what the model saw, and what the receipt tells."""
 
-    def __init__(self, bench: Bench, model: Model, ended: tuple[int, str, str]) -> None:
+    def __init__(self, bench: Bench, model: LoopbackModel, ended: tuple[int, str, str]) -> None:
         self.bench = bench
         self.code, self.out, self.err = ended
-        self.seen = model.seen
+        self.results = model.results
         self.asked = model.asked
 
-    def result(self, call: str) -> Seen:
+    def result(self, call: str) -> Told:
         """Return what the model was told about a call."""
-        return self.seen[f"toolu_{call}"]
+        return self.results[call]
 
     def entries(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the entries of the one receipt, verified."""
@@ -83,12 +84,16 @@ class Stage:
         mode: str = "bypassPermissions",
     ) -> Run:
         """Run Claude Code headless with the script ``main``, and wait for it."""
-        with Model(scripts) as model:
+        with LoopbackModel(scripts) as model:
             process = self.start(model, *arguments, scope=scope, mode=mode)
             return Run(self.bench, model, finished(process, 120))
 
     def start(
-        self, model: Model, *arguments: str, scope: Sequence[str], mode: str = "bypassPermissions"
+        self,
+        model: LoopbackModel,
+        *arguments: str,
+        scope: Sequence[str],
+        mode: str = "bypassPermissions",
     ) -> subprocess.Popen[str]:
         """Start Claude Code headless, and return the broker's process."""
         environ = {
@@ -163,15 +168,15 @@ def test_an_agent_is_held_to_its_scope(stage: Stage) -> None:
     assert run.code == 0, run.err
     assert "a = 1" in run.result("main-0-0").text
     outside = run.result("main-1-0")
-    assert outside.is_error
+    assert outside.failed
     assert "`paths`" in outside.text
     assert str(secret) in outside.text
     assert "do not work around this" in outside.text
     assert "do not tell" not in outside.text
     for call in ("main-1-1", "sub-0-0"):
-        assert run.result(call).is_error
+        assert run.result(call).failed
         assert "`tools`" in run.result(call).text
-    assert not run.result("sub-0-1").is_error
+    assert not run.result("sub-0-1").failed
     assert (stage.workspace / "src/new.py").read_text() == "b\n"
     assert not (stage.workspace / "src/shell.txt").exists()
     assert "4 allowed, 3 refused" in run.err
@@ -207,7 +212,7 @@ def test_allowed_is_not_approved(stage: Stage) -> None:
         mode="default",
     )
     assert run.code == 0, run.err
-    assert [run.result(f"main-0-{n}").is_error for n in range(4)] == [True, True, False, True]
+    assert [run.result(f"main-0-{n}").failed for n in range(4)] == [True, True, False, True]
     assert not (stage.workspace / "src/new.txt").exists()
     decided = run.decisions().values()
     assert all(d["decision"] == "allow" for d in decided)
@@ -232,7 +237,7 @@ def test_a_workspace_cannot_switch_the_hook_off(stage: Stage) -> None:
         scope=["tools=Read", "paths=src/**"],
     )
     assert run.code == 0, run.err
-    assert run.result("main-0-0").is_error
+    assert run.result("main-0-0").failed
     assert list((stage.workspace / "src").iterdir()) == [stage.workspace / "src/a.py"]
     assert any("the workspace's own words" in text for text in run.asked)
 
@@ -312,7 +317,7 @@ def test_the_budget_ends_the_calls(stage: Stage) -> None:
         {"main": [Use([read]), Use([read]), Use([read]), Say("done")]},
         scope=["tools=Read", "calls=2"],
     )
-    assert [run.result(f"main-{n}-0").is_error for n in range(3)] == [False, False, True]
+    assert [run.result(f"main-{n}-0").failed for n in range(3)] == [False, False, True]
     assert "`calls`" in run.result("main-2-0").text
 
 

@@ -15,7 +15,8 @@ import time
 
 import pytest
 
-from tests.agents.model import Model, Say, Use
+from broker.loopback.script import Say, Use
+from broker.loopback.server import LoopbackModel
 from tests.agents.test_claude_code import Run, Stage, bash, claude, stage
 from tests.hookkit import within
 from tests.runkit import finished
@@ -51,7 +52,7 @@ def write(stage: Stage, name: str = "outside.txt") -> tuple[str, dict[str, objec
 def refused(run: Run, stage: Stage, call: str) -> None:
     """Check that a call was refused before the model, by name, and did nothing."""
     assert run.code == 0, run.err
-    assert run.result(call).is_error
+    assert run.result(call).failed
     assert "refused by `" in run.result(call).text
     assert not (stage.workspace / "outside.txt").exists()
 
@@ -108,7 +109,7 @@ def test_settings_that_a_person_gives_are_kept_and_free_nothing(stage: Stage) ->
         mode="default",
     )
     refused(run, stage, "main-0-0")
-    assert run.result("main-0-1").is_error
+    assert run.result("main-0-1").failed
     off = stage.run({"main": [Say("no")]}, "--settings", '{"disableAllHooks":true}', scope=[])
     assert off.code == 2
     assert off.asked == []
@@ -164,7 +165,7 @@ def test_a_broker_that_is_killed_takes_the_agent_with_it(stage: Stage) -> None:
     if sys.platform != "linux":
         pytest.skip("elsewhere the agent goes on, and its hooks refuse")
     script = [Use([bash("touch src/begun; sleep 6")]), Use([write(stage, "src/late.txt")])]
-    with Model({"main": [*script, Say("done")]}) as model:
+    with LoopbackModel({"main": [*script, Say("done")]}) as model:
         process = stage.start(model, scope=["tools=Bash,Write", "paths=src/**"])
         assert within(60, (stage.workspace / "src/begun").exists)
         os.kill(process.pid, signal.SIGKILL)
@@ -183,12 +184,12 @@ def test_a_broker_that_hangs_refuses(stage: Stage) -> None:
     """While the broker is stopped its hooks refuse at their deadline; afterwards all goes on."""
     inside = ("Write", {"file_path": str(stage.workspace / "src/late.txt"), "content": "x"})
     script = [Use([bash("touch src/begun; sleep 3")]), Use([inside]), Use([bash("true")])]
-    with Model({"main": [*script, Say("done")]}) as model:
+    with LoopbackModel({"main": [*script, Say("done")]}) as model:
         process = stage.start(model, scope=["tools=Bash,Write", "paths=src/**"])
         assert within(60, (stage.workspace / "src/begun").exists)
         os.kill(process.pid, signal.SIGSTOP)
         try:
-            assert within(60, lambda: "toolu_main-1-0" in model.seen)
+            assert within(60, lambda: "main-1-0" in model.results)
         finally:
             os.kill(process.pid, signal.SIGCONT)
         run = Run(stage.bench, model, finished(process, 120))

@@ -54,6 +54,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "doors": (
         "service.",
         "api",
+        "loopback.",
         "hook",
         "hookclient",
         "child",

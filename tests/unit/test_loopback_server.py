@@ -1,0 +1,219 @@
+"""The scripted model behind its address, over each protocol, plain and streamed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.loopback.script import Say, Text, Told, Use
+from broker.loopback.server import LoopbackModel
+
+SCRIPT = {
+    "main": [
+        Use([("read", {"path": "a"}), ("write", {"path": "b"})]),
+        Say("all done"),
+    ]
+}
+TOOLS = [{"name": "read"}]
+
+
+def post(url: str, body: object, **headers: str) -> Any:
+    """Send JSON; return JSON, or the data of each event."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(url, content, {"content-type": "application/json", **headers})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        text = answer.read().decode()
+        if answer.headers["content-type"] == "text/event-stream":
+            return [e.partition("data: ")[2] for e in text.strip().split("\n\n")]
+        return json.loads(text)
+
+
+def anthropic(said: list[Told]) -> tuple[str, dict[str, Any]]:
+    """Spell a conversation as Messages."""
+    messages: list[dict[str, Any]] = []
+    for each in said:
+        if each.who == "model":
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": "x"}]})
+        elif each.who == "result":
+            part = {
+                "type": "tool_result",
+                "tool_use_id": f"toolu_{each.call}",
+                "content": each.text,
+            }
+            messages.append({"role": "user", "content": [{**part, "is_error": each.failed}]})
+        else:
+            messages.append({"role": "user", "content": [{"type": "text", "text": each.text}]})
+    return "/v1/messages?beta=true", {"messages": messages, "tools": TOOLS}
+
+
+def chat(said: list[Told]) -> tuple[str, dict[str, Any]]:
+    """Spell a conversation as Chat Completions."""
+    messages: list[dict[str, Any]] = []
+    for each in said:
+        if each.who == "model":
+            messages.append({"role": "assistant", "content": None, "tool_calls": []})
+        elif each.who == "result":
+            call = f"call_{each.call}"
+            messages.append({"role": "tool", "tool_call_id": call, "content": each.text})
+        else:
+            messages.append({"role": "user", "content": each.text})
+    return "/v1/chat/completions", {"messages": messages, "tools": TOOLS}
+
+
+def responses(said: list[Told]) -> tuple[str, dict[str, Any]]:
+    """Spell a conversation as Responses, an answer of two items included."""
+    items: list[dict[str, Any]] = []
+    for each in said:
+        if each.who == "model":
+            items += [{"type": "reasoning"}, {"type": "function_call", "call_id": "x"}]
+        elif each.who == "result":
+            call = f"call_{each.call}"
+            items.append({"type": "function_call_output", "call_id": call, "output": each.text})
+        else:
+            part = {"type": "input_text", "text": each.text}
+            items.append({"type": "message", "role": "user", "content": [part]})
+    return "/v1/responses", {"input": items, "tools": TOOLS}
+
+
+def gemini(said: list[Told]) -> tuple[str, dict[str, Any]]:
+    """Spell a conversation as generateContent, where results have no id."""
+    contents: list[dict[str, Any]] = []
+    for each in said:
+        if each.who == "model":
+            contents.append({"role": "model", "parts": [{"text": "x"}]})
+        elif each.who == "result":
+            answer = {"error": each.text} if each.failed else {"output": each.text}
+            part = {"functionResponse": {"name": "read", "response": answer}}
+            contents.append({"role": "user", "parts": [part]})
+        else:
+            contents.append({"role": "user", "parts": [{"text": each.text}]})
+    return "/v1beta/models/m:generateContent", {"contents": contents, "tools": TOOLS}
+
+
+Spelling = Callable[[list[Told]], tuple[str, dict[str, Any]]]
+WIRES = pytest.mark.parametrize("spell", [anthropic, chat, responses, gemini])
+BEGUN = [Told("user", "[script main] go")]
+GONE_ON = [
+    *BEGUN,
+    Told("model"),
+    Told("result", "one", "main-0-0"),
+    Told("result", "2", "main-0-1"),
+]
+
+
+def calls_in(answer: Any) -> list[tuple[str, Any]]:
+    """Return the calls of an answer of any protocol."""
+    if "content" in answer:
+        return [(b["name"], b["input"]) for b in answer["content"] if b["type"] == "tool_use"]
+    if "choices" in answer:
+        found = answer["choices"][0]["message"].get("tool_calls", [])
+        return [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in found]
+    if "output" in answer:
+        found = [i for i in answer["output"] if i["type"] == "function_call"]
+        return [(c["name"], json.loads(c["arguments"])) for c in found]
+    parts = answer["candidates"][0]["content"]["parts"]
+    return [
+        (p["functionCall"]["name"], p["functionCall"]["args"]) for p in parts if "text" not in p
+    ]
+
+
+@WIRES
+def test_a_script_is_followed_over_every_protocol(spell: Spelling) -> None:
+    """The first turn calls tools, the second talks, and the results are kept under their calls."""
+    with LoopbackModel(SCRIPT) as model:
+        path, body = spell(BEGUN)
+        assert calls_in(post(model.url + path, body)) == [
+            ("read", {"path": "a"}),
+            ("write", {"path": "b"}),
+        ]
+        path, body = spell(GONE_ON)
+        answer = post(model.url + path, body)
+        assert calls_in(answer) == []
+        assert "all done" in json.dumps(answer)
+        assert set(model.results) == {"main-0-0", "main-0-1"}
+        assert "one" in model.results["main-0-0"].text
+        assert len(model.asked) == 2
+
+
+@WIRES
+def test_questions_on_the_side_do_not_move_the_script(spell: Spelling) -> None:
+    """A request without tools gets words, and the script stands where it stood."""
+    with LoopbackModel(SCRIPT) as model:
+        path, body = spell(BEGUN)
+        assert calls_in(post(model.url + path, {**body, "tools": []})) == []
+        assert calls_in(post(model.url + path, body))
+
+
+@pytest.mark.parametrize("spell", [anthropic, chat, responses])
+def test_a_stream_tells_what_the_plain_answer_tells(spell: Spelling) -> None:
+    """Every call of the plain answer is in the stream, whole, and the stream ends as it must."""
+    with LoopbackModel(SCRIPT) as model:
+        path, body = spell(BEGUN)
+        told = post(model.url + path, {**body, "stream": True})
+    text = "".join(told)
+    for word in ("read", "write"):
+        assert f'"{word}"' in text
+    assert told[-1] == "[DONE]" or json.loads(told[-1])["type"] in (
+        "message_stop",
+        "response.completed",
+    )
+
+
+def test_gemini_streams_one_chunk() -> None:
+    """Its stream is asked for by the path, and holds the plain answer."""
+    with LoopbackModel(SCRIPT) as model:
+        path, body = gemini(BEGUN)
+        (told,) = post(model.url + path.replace(":g", ":streamG"), body)
+        assert calls_in(json.loads(told)) == calls_in(post(model.url + path, body))
+
+
+def test_a_tool_of_free_text_and_one_in_a_namespace() -> None:
+    """Responses knows tools that take text instead of an object, and tools in namespaces."""
+    script = {"main": [Use([("apply_patch", Text("*** Begin")), ("space/do", {})])]}
+    with LoopbackModel(script) as model:
+        path, body = responses(BEGUN)
+        patch, spaced = post(model.url + path, body)["output"]
+    assert (patch["type"], patch["input"]) == ("custom_tool_call", "*** Begin")
+    assert (spaced["namespace"], spaced["name"]) == ("space", "do")
+
+
+def test_bodies_come_packed_and_in_chunks() -> None:
+    """What clients may do with a body is understood."""
+    with LoopbackModel(SCRIPT) as model:
+        path, body = chat(BEGUN)
+        packed = gzip.compress(json.dumps(body).encode())
+        assert calls_in(post(model.url + path, packed, **{"content-encoding": "gzip"}))
+        request = urllib.request.Request(
+            model.url + path,
+            iter([json.dumps(body).encode()[:10], json.dumps(body).encode()[10:]]),
+            {"content-type": "application/json", "transfer-encoding": "chunked"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert calls_in(json.loads(answer.read()))
+
+
+def test_what_it_does_not_speak_is_not_found() -> None:
+    """Another path is 404, no JSON is 400, and counts and lists are answered."""
+    with LoopbackModel(SCRIPT) as model:
+        for path, body, status in (("/v1/other", {}, 404), ("/v1/messages", b"no", 400)):
+            with pytest.raises(urllib.error.HTTPError) as failed:
+                post(model.url + path, body)
+            assert failed.value.code == status
+            failed.value.close()
+        assert post(model.url + "/v1/messages/count_tokens", {}) == {"input_tokens": 1}
+        with urllib.request.urlopen(model.url + "/v1/models", timeout=10) as answer:
+            assert json.loads(answer.read())["data"]
+
+
+def test_it_keeps_no_key() -> None:
+    """A key that an agent sends is not among what the model remembers."""
+    with LoopbackModel(SCRIPT) as model:
+        path, body = chat(BEGUN)
+        post(model.url + path, body, authorization="Bearer sk-secret")
+        assert "sk-secret" not in json.dumps([model.asked, str(vars(model))])

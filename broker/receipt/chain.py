@@ -169,10 +169,11 @@ class Chain:
         """Move past a line of our own that has just been written."""
         if self.tree is not None:
             self.tree.append(line)
-        if at < self.at:
-            self.went_back += 1
+        if at != self.at:
+            if at < self.at:
+                self.went_back += 1
+            self.at = at
         self.kind = kind
-        self.at = at
         self.last = sha256(line).hexdigest()
         self.n += 1
         self.size += len(line) + 1

@@ -40,6 +40,7 @@ from broker.receipt.entry import encode_data, format_at
 from broker.receipt.form import RECEIPT, RECOVER, SEAL, Form
 from broker.receipt.head import HEAD_BYTES, SLOT_BYTES, Head, HeadForm, Slots
 from broker.receipt.keys import Key
+from broker.receipt.merkle import Frontier
 from broker.receipt.verify import Walk
 
 RESERVE_NAME: Final = "receipt.reserve"
@@ -66,6 +67,7 @@ class Journal:
         "fault",
         "head_path",
         "path",
+        "safe",
         "sid",
         "stale",
         "waiting",
@@ -89,6 +91,7 @@ class Journal:
         self.stale = True  # the chain may not be what is on disk: walk it before writing
         self.waiting = 0  # lines written and not yet durable
         self.fault: FatalStoreError | None = None
+        self.safe: Frontier | None = None  # the tree over the lines that are acknowledged
         self._key = key
         self._disk = system
         self._form = HeadForm(sid, key, form)
@@ -125,7 +128,9 @@ class Journal:
         )
         self.chain = Chain(self.sid, self._key, form=self.chain.form)
         self._walk(slots, at)
-        if at is not None and self.chain.n > self._acknowledged:
+        if self.chain.n == self._acknowledged:
+            self._mark_safe()
+        elif at is not None:
             self.acknowledge()
         self.stale = False
 
@@ -187,7 +192,12 @@ class Journal:
                 f"a line could not be made durable: {error}", "store.sync"
             ) from error
         self._acknowledged = chain.n
+        self._mark_safe()
         self.waiting = 0
+
+    def _mark_safe(self) -> None:
+        tree = self.chain.tree
+        self.safe = tree.copy() if tree is not None else None
 
     def _write_head(self, head: Head, number: int) -> None:
         slot = self._form.slot(head)

@@ -153,11 +153,11 @@ class Chain:
         Raises:
             LimitError: the line would be longer than ``MAX_LINE_BYTES``.
         """
-        body = (
+        front = (
             f'{{"at":"{at}","data":{text},"kid":"{self._kid}","kind":"{kind}",'
-            f'"n":{self.n},"prev":"{self.last}","sid":"{self.sid}"}}'
+            f'"n":{self.n},"prev":"{self.last}","sid":"{self.sid}"'
         ).encode()
-        line = b'%b,"sig":"%b"}' % (body[:-1], self._tag(body).encode())
+        line = b'%b,"sig":"%b"}' % (front, self._tag(front + b"}").encode())
         if len(line) > MAX_LINE_BYTES:
             raise LimitError(
                 f"the line has {len(line)} bytes and may have {MAX_LINE_BYTES}: record a digest",

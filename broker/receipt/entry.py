@@ -287,6 +287,7 @@ _spell: Final[Callable[[str], str]] = getattr(
 # The spelling of an object with these keys, with room for its values, and the values in order.
 _Template = tuple[str, Callable[[dict[str, Any]], tuple[Any, ...]]]
 _templates: dict[tuple[str, ...], _Template] = {}
+_TEXTS: Final = frozenset((str,))
 _TEMPLATES: Final = 256  # sets of keys to remember; a writer has a dozen
 
 
@@ -338,7 +339,7 @@ def _flat(data: dict[str, Any]) -> str | None:
             spelled.append(str(value))
         elif kind is bool:
             spelled.append("true" if value else "false")
-        elif kind is list and all(type(item) is str for item in value):
+        elif kind is list and _TEXTS.issuperset(map(type, value)):
             spelled.append(f"[{','.join(map(_spell, value))}]")
         else:
             return None

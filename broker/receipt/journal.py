@@ -46,6 +46,8 @@ from broker.receipt.verify import Walk
 RESERVE_NAME: Final = "receipt.reserve"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _NONE: Final = -1  # no descriptor
+# Named once: an append takes microseconds, and each look-up along a dot counts.
+_lock, _unlock, _lseek, _END = disk.lock, disk.unlock, os.lseek, os.SEEK_END
 
 
 class Journal:
@@ -107,8 +109,8 @@ class Journal:
             if self.stale:
                 self.reload(at)
                 return
-            disk.lock(self._head)
-            if os.lseek(self._log, 0, os.SEEK_END) != self.chain.size:
+            _lock(self._head)
+            if _lseek(self._log, 0, _END) != self.chain.size:
                 self._walk(self._read_head(), at)
         except (Break, UnverifiableError) as error:
             raise self._poison(f"the receipt was changed: {error}", "store.changed") from error
@@ -301,7 +303,7 @@ class Journal:
     def unlock(self) -> None:
         """Give the lock back, if it is held."""
         if self._head != _NONE:
-            disk.unlock(self._head)
+            _unlock(self._head)
 
     def release(self) -> None:
         """Close both files."""

@@ -217,8 +217,9 @@ class Receipt:
                 raise StoreError(f"the receipt of `{self.sid}` is closed", code="store.closed")
             try:
                 journal.lock(at)
-                journal.refuse_after_seal()
                 chain = journal.chain
+                if chain.closing:
+                    journal.refuse_after_seal()
                 if reason:
                     data = chain.seal_data(reason)
                     text = encode_data(data)

@@ -153,11 +153,11 @@ class Chain:
         Raises:
             LimitError: the line would be longer than ``MAX_LINE_BYTES``.
         """
-        body = (
+        front = (
             f'{{"at":"{at}","data":{text},"kid":"{self._kid}","kind":"{kind}",'
-            f'"n":{self.n},"prev":"{self.last}","sid":"{self.sid}"}}'
+            f'"n":{self.n},"prev":"{self.last}","sid":"{self.sid}"'
         ).encode()
-        line = b'%b,"sig":"%b"}' % (body[:-1], self._tag(body).encode())
+        line = b'%b,"sig":"%b"}' % (front, self._tag(front + b"}").encode())
         if len(line) > MAX_LINE_BYTES:
             raise LimitError(
                 f"the line has {len(line)} bytes and may have {MAX_LINE_BYTES}: record a digest",
@@ -169,10 +169,11 @@ class Chain:
         """Move past a line of our own that has just been written."""
         if self.tree is not None:
             self.tree.append(line)
-        if at < self.at:
-            self.went_back += 1
+        if at != self.at:
+            if at < self.at:
+                self.went_back += 1
+            self.at = at
         self.kind = kind
-        self.at = at
         self.last = sha256(line).hexdigest()
         self.n += 1
         self.size += len(line) + 1

@@ -281,6 +281,15 @@ def strict_data(text: str) -> None:
 
 # ── writing ──
 
+_spell: Final[Callable[[str], str]] = getattr(
+    json.encoder, "c_encode_basestring", json.encoder.encode_basestring
+)
+# The spelling of an object with these keys, with room for its values, and the values in order.
+_Template = tuple[str, Callable[[dict[str, Any]], tuple[Any, ...]]]
+_templates: dict[tuple[str, ...], _Template] = {}
+_TEXTS: Final = frozenset((str,))
+_TEMPLATES: Final = 256  # sets of keys to remember; a writer has a dozen
+
 
 def encode_data(data: Mapping[str, object]) -> str:
     """
@@ -293,16 +302,14 @@ def encode_data(data: Mapping[str, object]) -> str:
     '{"n":1,"tool":"Read"}'
     """
     plain = data if isinstance(data, dict) else dict(data)
-    if _is_flat(plain):
+    text = _flat(plain)
+    if text is not None and text.isascii():
+        return text
+    try:
         text = canonical(plain)
-        if text.isascii():
-            return text
-    else:
-        try:
-            text = canonical(plain)
-        except (TypeError, ValueError, RecursionError) as error:
-            _check(plain, "data", 1)
-            raise RecordError("data cannot be written as JSON") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        _check(plain, "data", 1)
+        raise RecordError("data cannot be written as JSON") from error
     _check(plain, "data", 1)
     try:
         strict_data(text)
@@ -311,21 +318,43 @@ def encode_data(data: Mapping[str, object]) -> str:
     return text
 
 
-def _is_flat(data: dict[str, object]) -> bool:
-    """Whether data holds only what is canonical as soon as it is ASCII: almost every entry."""
-    for key, value in data.items():
-        if type(key) is not str:
-            return False
+def _flat(data: dict[str, Any]) -> str | None:
+    """
+    Return the text of data that holds texts, integers, truths and lists of texts: almost all is.
+
+    The keys of such an entry are sorted and spelled once. The text is canonical as soon as it
+    is ASCII, since nothing else of the data model can be in it.
+    """
+    keys = tuple(data)
+    template = _templates.get(keys) or _learn_keys(keys)
+    if template is None:
+        return None
+    form, ordered = template
+    spelled = []
+    for value in ordered(data):
         kind = type(value)
-        if kind is str or kind is bool:
-            continue
-        if isinstance(value, list):
-            for item in value:
-                if type(item) is not str:
-                    return False
-        elif not (isinstance(value, int) and -MAX_SAFE_INT <= value <= MAX_SAFE_INT):
-            return False
-    return True
+        if kind is str:
+            spelled.append(_spell(value))
+        elif kind is int and -MAX_SAFE_INT <= value <= MAX_SAFE_INT:
+            spelled.append(str(value))
+        elif kind is bool:
+            spelled.append("true" if value else "false")
+        elif kind is list and _TEXTS.issuperset(map(type, value)):
+            spelled.append(f"[{','.join(map(_spell, value))}]")
+        else:
+            return None
+    return form % tuple(spelled)
+
+
+def _learn_keys(keys: tuple[str, ...]) -> _Template | None:
+    if not all(type(key) is str for key in keys) or len(keys) < 2:
+        return None  # an itemgetter of one key returns no tuple
+    if len(_templates) >= _TEMPLATES:
+        _templates.clear()
+    order = sorted(keys)
+    form = ",".join(_spell(key).replace("%", "%%") + ":%s" for key in order)
+    template = _templates[keys] = (f"{{{form}}}", itemgetter(*order))
+    return template
 
 
 def _check(value: object, where: str, depth: int) -> None:

@@ -40,11 +40,14 @@ from broker.receipt.entry import encode_data, format_at
 from broker.receipt.form import RECEIPT, RECOVER, SEAL, Form
 from broker.receipt.head import HEAD_BYTES, SLOT_BYTES, Head, HeadForm, Slots
 from broker.receipt.keys import Key
+from broker.receipt.merkle import Frontier
 from broker.receipt.verify import Walk
 
 RESERVE_NAME: Final = "receipt.reserve"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _NONE: Final = -1  # no descriptor
+# Named once: an append takes microseconds, and each look-up along a dot counts.
+_lock, _unlock, _lseek, _END = disk.lock, disk.unlock, os.lseek, os.SEEK_END
 
 
 class Journal:
@@ -66,6 +69,7 @@ class Journal:
         "fault",
         "head_path",
         "path",
+        "safe",
         "sid",
         "stale",
         "waiting",
@@ -89,6 +93,7 @@ class Journal:
         self.stale = True  # the chain may not be what is on disk: walk it before writing
         self.waiting = 0  # lines written and not yet durable
         self.fault: FatalStoreError | None = None
+        self.safe: Frontier | None = None  # the tree over the lines that are acknowledged
         self._key = key
         self._disk = system
         self._form = HeadForm(sid, key, form)
@@ -104,8 +109,8 @@ class Journal:
             if self.stale:
                 self.reload(at)
                 return
-            disk.lock(self._head)
-            if os.lseek(self._log, 0, os.SEEK_END) != self.chain.size:
+            _lock(self._head)
+            if _lseek(self._log, 0, _END) != self.chain.size:
                 self._walk(self._read_head(), at)
         except (Break, UnverifiableError) as error:
             raise self._poison(f"the receipt was changed: {error}", "store.changed") from error
@@ -125,7 +130,9 @@ class Journal:
         )
         self.chain = Chain(self.sid, self._key, form=self.chain.form)
         self._walk(slots, at)
-        if at is not None and self.chain.n > self._acknowledged:
+        if self.chain.n == self._acknowledged:
+            self._mark_safe()
+        elif at is not None:
             self.acknowledge()
         self.stale = False
 
@@ -187,7 +194,12 @@ class Journal:
                 f"a line could not be made durable: {error}", "store.sync"
             ) from error
         self._acknowledged = chain.n
+        self._mark_safe()
         self.waiting = 0
+
+    def _mark_safe(self) -> None:
+        tree = self.chain.tree
+        self.safe = tree.copy() if tree is not None else None
 
     def _write_head(self, head: Head, number: int) -> None:
         slot = self._form.slot(head)
@@ -291,7 +303,7 @@ class Journal:
     def unlock(self) -> None:
         """Give the lock back, if it is held."""
         if self._head != _NONE:
-            disk.unlock(self._head)
+            _unlock(self._head)
 
     def release(self) -> None:
         """Close both files."""

@@ -35,8 +35,8 @@ class Mac:
     """
     HMAC-SHA256 with one key, over a fixed prefix and a body.
 
-    Two plain hashes with the key's pads written out in front take two thirds of the time of
-    the library's one call; the tests hold the two equal.
+    Two plain hashes that each begin with a copy of a state, which has the key's pad in it
+    already, take half the time of the library's one call; the tests hold the two equal.
 
     >>> Mac(b"key").tag(b"body") == __import__("hmac").digest(b"key", b"body", "sha256").hex()
     True
@@ -46,12 +46,16 @@ class Mac:
 
     def __init__(self, key: bytes, prefix: bytes = b"") -> None:
         padded = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
-        self._inner = padded.translate(_INNER) + prefix
-        self._outer = padded.translate(_OUTER)
+        self._inner = sha256(padded.translate(_INNER) + prefix).copy
+        self._outer = sha256(padded.translate(_OUTER)).copy
 
     def tag(self, body: bytes) -> str:
         """Return the tag of ``prefix || body``: 64 lower-case hex digits."""
-        return sha256(self._outer + sha256(self._inner + body).digest()).hexdigest()
+        inner = self._inner()
+        inner.update(body)
+        outer = self._outer()
+        outer.update(inner.digest())
+        return outer.hexdigest()
 
 
 def sign(key32: bytes, label: str, body: bytes) -> str:

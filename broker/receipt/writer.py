@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -29,6 +29,7 @@ from broker.receipt.entry import SEAL_REASONS, Entry, encode_data, format_at
 from broker.receipt.form import OPEN, RECEIPT, SEAL
 from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
+from broker.receipt.merkle import EMPTY_ROOT
 
 _GROUP_NS: Final = int(MAX_GROUP_S * 1_000_000_000)
 _live: WeakSet[Receipt] = WeakSet()
@@ -51,6 +52,9 @@ class Receipt:
         self._mutex = threading.Lock()
         self._waiting_at = 0
         self._closed = False
+        # Called without the mutex: after the seal is durable, and when it is closed unsealed.
+        self.on_seal: Callable[[Receipt, Entry], None] | None = None
+        self.on_close: Callable[[Receipt], None] | None = None
         _live.add(self)
 
     # ── what callers do ──
@@ -90,6 +94,8 @@ class Receipt:
             raise RecordError(f"`{reason}` is no reason to seal: {', '.join(SEAL_REASONS)}")
         entry = self._append(SEAL, {}, at, True, reason)
         self._journal.drop_reserve()
+        if self.on_seal is not None:
+            self.on_seal(self, entry)
         return entry
 
     def flush(self) -> None:
@@ -110,11 +116,14 @@ class Receipt:
             FatalStoreError: the lines that waited could not be made durable.
         """
         with self._mutex:
+            last_time = not self._closed
             try:
                 self._flush()
             finally:
                 self._closed = True
                 self._journal.release()
+        if last_time and not self.sealed and self.on_close is not None:
+            self.on_close(self)
 
     def _flush(self) -> None:
         journal = self._journal
@@ -126,6 +135,23 @@ class Receipt:
             journal.acknowledge()
         finally:
             journal.unlock()
+
+    def snapshot(self) -> tuple[int, bytes]:
+        """
+        Return how many lines are acknowledged, and the Merkle root over them (32 bytes).
+
+        It waits for nothing. Lines that are not durable yet are left out, so whoever signs the
+        root never signs a line that a crash can take away.
+        """
+        safe = self._journal.safe  # replaced whole, never changed
+        return (0, EMPTY_ROOT) if safe is None else (safe.size, safe.root())
+
+    @property
+    def last(self) -> tuple[int, str]:
+        """How many lines this object knows of, and the hash of the last one."""
+        with self._mutex:
+            chain = self._journal.chain
+            return chain.n, chain.last
 
     @property
     def sealed(self) -> bool:
@@ -191,8 +217,9 @@ class Receipt:
                 raise StoreError(f"the receipt of `{self.sid}` is closed", code="store.closed")
             try:
                 journal.lock(at)
-                journal.refuse_after_seal()
                 chain = journal.chain
+                if chain.closing:
+                    journal.refuse_after_seal()
                 if reason:
                     data = chain.seal_data(reason)
                     text = encode_data(data)

@@ -54,7 +54,45 @@ def test_the_state_stays_small() -> None:
     edge = Frontier()
     for n in range(1, 2_000):
         edge.append(b"x")
-        assert (edge.size, len(edge._edge)) == (n, n.bit_count())
+        edge.fold()
+        assert (edge.size, len(edge.edge)) == (n, n.bit_count())
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=8))
+def test_leaves_in_one_go(counts: list[int]) -> None:
+    """Leaves added in stretches of any length give the root of adding them one by one."""
+    leaves = [str(n).encode() for n in range(sum(counts))]
+    edge, start = Frontier(), 0
+    for count in counts:
+        edge.extend(leaves[start : start + count])
+        start += count
+        assert (edge.size, edge.copy().root()) == (start, edge.root())
+    assert edge.root() == tree_hash(leaves)
+
+
+@given(st.lists(st.integers(0, 70), min_size=1, max_size=6))
+def test_stretches_are_joined(counts: list[int]) -> None:
+    """Stretches of lines hashed apart, wherever they begin, join to the root of all."""
+    leaves = [str(n).encode() for n in range(sum(counts))]
+    whole, start = Frontier(), 0
+    for count in counts:
+        stretch = Frontier(start)
+        for leaf in leaves[start : start + count]:
+            stretch.append(leaf)
+        start += count
+        assert stretch.size == start
+        whole.join(stretch)
+        assert (whole.size, whole.root()) == (start, tree_hash(leaves[:start]))
+
+
+def test_a_copy_stays_behind() -> None:
+    """A copy keeps the root of its own moment."""
+    edge = Frontier()
+    edge.append(b"a")
+    before = edge.copy()
+    edge.extend([b"b", b"c"])
+    assert (before.size, before.root()) == (1, tree_hash([b"a"]))
+    assert edge.root() == tree_hash([b"a", b"b", b"c"])
 
 
 def test_a_node_is_no_leaf() -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import weakref
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from broker.errors import LimitError, RecordError, StoreError
 from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S, MAX_LINE_BYTES
 from broker.receipt.chain import Chain
 from broker.receipt.form import RECEIPT
+from broker.receipt.merkle import Frontier
 from broker.receipt.verify import read_entries
 from tests.receiptkit import (
     AT,
@@ -273,6 +275,56 @@ def test_an_interruption_within_the_note_of_a_line_is_mended(
             receipt.append("note", {}, at=AT)
     assert receipt.append("note", {}, at=AT).n == 2
     assert (scene.verify("s1").lines, scene.verify("s1").beyond) == (3, 0)
+
+
+def test_a_snapshot_covers_what_is_acknowledged(scene: Scene) -> None:
+    """A snapshot is the root over the durable lines: those that wait are not in it yet."""
+    receipt = fill(scene.receipts, "s1", 2)
+    tree = Frontier()
+    tree.extend(scene.lines("s1"))
+    receipt.append("note", {}, at=AT, durable=False)
+    assert receipt.snapshot() == (3, tree.root())
+    receipt.flush()
+    assert receipt.last == (4, sha256(scene.lines("s1")[-1]).hexdigest())
+    assert receipt.snapshot()[0] == 4
+    sealed = receipt.seal("complete", at=AT).data
+    tree.append(scene.lines("s1")[3])
+    assert sealed["root"] == tree.root().hex()
+    tree.append(scene.lines("s1")[4])
+    assert receipt.snapshot() == (5, tree.root())
+
+
+def test_a_snapshot_after_resuming_and_in_a_child(scene: Scene) -> None:
+    """Who resumes a receipt, and a forked child, take the same snapshot as the writer."""
+    receipt = fill(scene.receipts, "s1", 4)
+    assert scene.receipts.resume("s1", at=AT).snapshot() == receipt.snapshot()
+
+    def act() -> None:
+        assert receipt.snapshot()[0] == 5
+
+    assert in_child(act) == 0
+
+
+def test_a_snapshot_does_not_wait_for_a_disk_that_failed(scene: Scene, faults: Faults) -> None:
+    """After a failed sync the snapshot stays at the last lines that are safe."""
+    receipt = fill(scene.receipts, "s1", 1)
+    faults.at, faults.act, faults.only = faults.calls.count("sync"), failing(errno.EIO), "sync"
+    assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.sync"
+    assert receipt.snapshot()[0] == 2
+
+
+def test_the_end_is_told_once(scene: Scene) -> None:
+    """Sealing tells of the seal, closing an unsealed receipt tells of that, each once."""
+    told: list[object] = []
+    for sid in ("s1", "s2"):
+        receipt = fill(scene.receipts, sid, 0)
+        receipt.on_seal = lambda receipt, entry: told.append((receipt.sid, entry.kind))
+        receipt.on_close = lambda receipt: told.append((receipt.sid, receipt.last[0]))
+        if sid == "s1":
+            receipt.seal("complete", at=AT)
+        receipt.close()
+        receipt.close()
+    assert told == [("s1", "seal"), ("s2", 1)]
 
 
 def test_a_fork_while_another_thread_appends(scene: Scene) -> None:

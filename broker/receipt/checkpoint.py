@@ -68,6 +68,16 @@ class Checkpoint:
         """Return the text that is signed."""
         return f"{self.origin}\n{self.size}\n{b64encode(self.root).decode()}\n{self.extension}"
 
+    def of(self, key: VerifyKey) -> str:
+        """
+        Return what the checkpoint speaks of: the origin without the name of the key.
+
+        >>> key = SigningKey.of(bytes(range(32))).public
+        >>> Checkpoint(f"{key.name}/receipt/k3v", 0, bytes(32)).of(key)
+        'receipt/k3v'
+        """
+        return self.origin.removeprefix(f"{key.name}/")
+
     @classmethod
     def parse(cls, text: str) -> Checkpoint:
         """
@@ -104,23 +114,28 @@ def sign_checkpoint(key: SigningKey, of: str, size: int, root: bytes) -> bytes:
     return sign_note(Checkpoint(f"{key.name}/{of}", size, root).text(), key)
 
 
-def open_checkpoint(content: bytes, keys: Sequence[VerifyKey], of: str) -> Checkpoint:
+def open_checkpoint(content: bytes, keys: Sequence[VerifyKey], of: str | None) -> Checkpoint:
     """
     Return the checkpoint that a note holds, once it is seen to be of this chain and signed.
 
     Args:
         content: the note.
         keys: the public keys that are believed.
-        of: what it must speak of: ``of_receipt(sid)`` or ``OF_LEDGER``.
+        of: what it must speak of: ``of_receipt(sid)`` or ``OF_LEDGER``; None for any chain of
+            the key that signed, and then the origin says which.
 
     Raises:
         Break: ``checkpoint_format``, ``checkpoint_sig`` or ``checkpoint_origin``.
     """
     note = open_note(content, keys)
     found = Checkpoint.parse(note.text)
-    if found.origin not in {f"{key.name}/{of}" for key in note.signers}:
+    for key in note.signers:
+        if found.origin.startswith(f"{key.name}/") and of in (None, found.of(key)):
+            break
+    else:
+        wanted = "a chain of the key that signed it" if of is None else f"`…/{of}`"
         raise Break(
-            "checkpoint_origin", f"the checkpoint is of `{found.origin}` and must be of `…/{of}`"
+            "checkpoint_origin", f"the checkpoint is of `{found.origin}` and must be of {wanted}"
         )
     if len(found.root) != ROOT_BYTES or found.extension:
         raise _malformed("a checkpoint of a receipt has three lines and a root of 32 bytes")

@@ -52,6 +52,13 @@ MAX_GROUP_LINES: Final = 64  # lines that release nothing, before they are made 
 MAX_GROUP_S: Final = 0.05  # seconds between the first such line and the one that flushes it
 RESERVE_BYTES: Final = 65_536  # bytes held back so that a full disk still takes the seal
 
+# ── checkpoints and proofs ──
+MAX_NOTE_BYTES: Final = 262_144  # bytes of one signed note: room for witnesses with large keys
+MAX_NOTE_SIGNATURES: Final = 100  # signatures on one note
+MAX_VKEY_BYTES: Final = 1_024  # bytes of a public key's file
+MAX_PROOF_BYTES: Final = 2 * 2**20  # bytes of one proof: room for the longest line in base64
+MAX_PROOF_HASHES: Final = 63  # hashes on the way to a root: a tree of 2**63 leaves
+
 # ── sessions ──
 MAX_CONFIG_BYTES: Final = 65_536  # bytes of the configuration file
 MAX_INTENT_CHARS: Final = 65_536  # characters in the typed line of an intent

@@ -73,6 +73,15 @@ def err(text: str) -> None:
     _write(sys.stderr, text + "\n")
 
 
+def raw_out(content: bytes) -> None:
+    """Write an answer that is a file: its bytes, whatever the terminal's encoding."""
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(content)
+    except OSError as error:
+        _unwritable(sys.stdout, error)
+
+
 def json_out(document: object) -> None:
     """Write one JSON document on one line, in ASCII, so that lone surrogates survive."""
     import json

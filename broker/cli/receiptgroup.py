@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import receipt
+from broker.cli import prove, receipt
 
 _DEFAULT: Final = "show"
 _HELP: Final = frozenset(("-h", "--help"))
@@ -40,3 +40,5 @@ class _Receipt(TyperGroup):
 
 app = typer.Typer(cls=_Receipt, help="Show and verify the record of a session.")
 app.command(_DEFAULT, epilog=receipt.EXAMPLES)(receipt.receipt)
+app.command("prove", epilog=prove.PROVE_EXAMPLES)(prove.prove)
+app.command("verify-proof", epilog=prove.VERIFY_EXAMPLES)(prove.verify_proof)

@@ -12,11 +12,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from broker.errors import InputError
+
+if TYPE_CHECKING:
+    from broker.receipt.signing import VerifyKey
 
 Scopes = Annotated[
     list[str] | None,
@@ -133,3 +136,21 @@ def file_bytes(name: str, what: str) -> bytes:
     if len(data) > _MAX_FILE_BYTES:
         raise InputError(f"`{name}` is too large for {what}")
     return data
+
+
+def verification_key(typed: str) -> VerifyKey:
+    """
+    Return the public key that is meant: its one line of text, or a file that holds it.
+
+    Raises:
+        InputError: it is neither.
+    """
+    from broker.receipt.signing import VerifyKey
+
+    if typed.count("+") >= 2 and not os.path.lexists(typed):
+        return VerifyKey.parse(typed)
+    content = file_bytes(typed, "the verification key")
+    try:
+        return VerifyKey.parse(content.decode("utf-8"))
+    except (UnicodeDecodeError, InputError) as error:
+        raise InputError(f"`{typed}` holds no verification key: {error}") from None

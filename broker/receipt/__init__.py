@@ -14,6 +14,11 @@ The rooms, from the ground up:
 - ``journal`` the two files under their lock: order, recovery, failures
 - ``writer``  one receipt, open for appending
 - ``store``   all receipts of an installation
+- ``signing`` the key pair that anyone can verify with
+- ``note``    a text and the signatures over it
+- ``checkpoint`` how many lines there are and their root, signed
+- ``paths``   hashes that lead from a line to the root
+- ``proof``   the file that shows a line to somebody without a secret
 - ``display`` printing what was recorded
 
 Importing this package imports none of them; a name is loaded when it is first used. Reach

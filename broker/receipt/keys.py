@@ -15,7 +15,8 @@ Rules a maintainer keeps:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -88,22 +89,32 @@ class Key:
         Raises:
             UnverifiableError: it is not 32 bytes long, or all its bytes are equal.
         """
-        if len(secret) != KEY_BYTES:
-            raise UnverifiableError(
-                f"the key has {len(secret)} bytes and must have {KEY_BYTES}",
-                code="unverifiable.key_length",
-            )
-        if secret == secret[:1] * KEY_BYTES:
-            raise UnverifiableError(
-                "the key is one byte repeated: nobody chose it at random",
-                code="unverifiable.key_weak",
-            )
+        check_secret(secret)
         return cls(secret, sha256(KID_LABEL.encode() + b"\0" + secret).hexdigest()[:16])
 
     def mac(self, label: str, sid: str) -> Mac:
         """Return the MAC of one use in one session: its subkey is bound to both."""
         subkey = bytes.fromhex(sign(self.secret, label, sid.encode()))
         return Mac(subkey, label.encode() + b"\0")
+
+
+def check_secret(secret: bytes, what: str = "key") -> None:
+    """
+    Check that a secret can have been chosen at random.
+
+    Raises:
+        UnverifiableError: it is not 32 bytes long, or all its bytes are equal.
+    """
+    if len(secret) != KEY_BYTES:
+        raise UnverifiableError(
+            f"the {what} has {len(secret)} bytes and must have {KEY_BYTES}",
+            code="unverifiable.key_length",
+        )
+    if secret == secret[:1] * KEY_BYTES:
+        raise UnverifiableError(
+            f"the {what} is one byte repeated: nobody chose it at random",
+            code="unverifiable.key_weak",
+        )
 
 
 def load_key(path: Path) -> Key:
@@ -114,33 +125,60 @@ def load_key(path: Path) -> Key:
         UnverifiableError: missing or unsafe; ``code`` says how.
         StoreError: the system is not POSIX.
     """
+    return Key.of(load_secret(path))
+
+
+def load_secret(path: Path, what: str = "key") -> bytes:
+    """
+    Read a secret of 32 bytes, after checking its file and folder.
+
+    Args:
+        path: its file.
+        what: what it is, for messages.
+
+    Raises:
+        UnverifiableError: missing or unsafe; ``code`` says how.
+        StoreError: the system is not POSIX.
+    """
     disk.require_posix()
     disk.check_folder(path.parent, "key folder")
-    fd = disk.open_checked(path, "key", forbidden=disk.BEYOND_OWNER)
+    fd = disk.open_checked(path, what, forbidden=disk.BEYOND_OWNER)
     try:
         secret = os.read(fd, KEY_BYTES + 1)
     except OSError as error:
         raise UnverifiableError(
-            f"the key `{path}` cannot be read", code="unverifiable.unreadable"
+            f"the {what} `{path}` cannot be read", code="unverifiable.unreadable"
         ) from error
     finally:
         os.close(fd)
-    return Key.of(secret)
+    check_secret(secret, what)
+    return secret
 
 
 def load_or_create_key(path: Path, *, randomness: Callable[[int], bytes] = os.urandom) -> Key:
     """
     Read the key, or make one where there is none. Two creators at once get the same key.
 
-    The folder is made for the owner alone, and is locked while the key is made; the file
-    appears whole or not at all, with mode 0600 from its first byte.
-
     Raises:
         UnverifiableError: there is a key, and it is unsafe; or its folder is.
         StoreError: it cannot be written.
     """
+    with key_folder(path.parent):
+        if not os.path.lexists(path):
+            put_secret(path, randomness(KEY_BYTES))
+    return load_key(path)
+
+
+@contextmanager
+def key_folder(folder: Path) -> Iterator[None]:
+    """
+    Hold the lock of a folder of keys; it is made, for the owner alone, where there is none.
+
+    Raises:
+        UnverifiableError: it is unsafe.
+        StoreError: it, or a key in it, cannot be written.
+    """
     disk.require_posix()
-    folder = path.parent
     try:
         disk.make_private_folder(folder)
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -149,12 +187,20 @@ def load_or_create_key(path: Path, *, randomness: Callable[[int], bytes] = os.ur
     try:
         disk.check_folder(folder, "key folder")
         disk.lock(held)
-        if not os.path.lexists(path):
-            fresh = randomness(KEY_BYTES)
-            Key.of(fresh)
-            disk.DISK.replace(path, fresh)
+        yield
     except OSError as error:
-        raise StoreError(f"the key `{path}` cannot be written: {disk.said(error)}") from error
+        raise StoreError(f"a key in `{folder}` cannot be written: {disk.said(error)}") from error
     finally:
         os.close(held)
-    return load_key(path)
+
+
+def put_secret(path: Path, secret: bytes, what: str = "key") -> None:
+    """
+    Write a secret whole or not at all, with mode 0600 from its first byte.
+
+    Raises:
+        UnverifiableError: it was not chosen at random.
+        OSError: it cannot be written.
+    """
+    check_secret(secret, what)
+    disk.DISK.replace(path, secret)

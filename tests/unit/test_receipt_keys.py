@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import re
 import stat
@@ -38,6 +39,17 @@ def test_published_tags(shared: Path) -> None:
     assert len(cases) >= 5
     for key, message, tag in cases:
         assert Mac(bytes.fromhex(key)).tag(bytes.fromhex(message)) == tag
+
+
+def test_wycheproof_tags(shared: Path) -> None:
+    """All 174 tags of Wycheproof are made or refused as published, shortened ones too."""
+    path = shared / "vectors" / "wycheproof" / "hmac_sha256_test.json"
+    groups = json.loads(path.read_text())["testGroups"]
+    cases = [(group["tagSize"] // 4, case) for group in groups for case in group["tests"]]
+    assert len(cases) == 174
+    for digits, case in cases:
+        made = Mac(bytes.fromhex(case["key"])).tag(bytes.fromhex(case["msg"]))
+        assert (made[:digits] == case["tag"]) == (case["result"] == "valid"), case["tcId"]
 
 
 def test_sign_binds_its_label() -> None:

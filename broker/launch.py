@@ -68,6 +68,7 @@ def run(
     outside: Outside | None = None,
     stderr: TextIO | None = None,
     require_enforcement: bool = False,
+    conceal: Sequence[str] = (),
     quiet: bool = False,
 ) -> int:
     """
@@ -88,6 +89,7 @@ def run(
         outside: the clock, the randomness and the bus.
         stderr: where the broker's own lines go.
         require_enforcement: refuse a call that the scope names but nothing can hold.
+        conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
 
     Returns:
@@ -127,6 +129,7 @@ def run(
             own=(*how.own(given), *runtime.own),
             outside=outside,
             needs_enforcement=require_enforcement,
+            conceal=conceal,
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")

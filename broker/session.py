@@ -85,6 +85,7 @@ class Session:
         own: Sequence[str] = (),
         outside: Outside | None = None,
         needs_enforcement: bool = False,
+        conceal: Sequence[str] = (),
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -99,6 +100,8 @@ class Session:
             outside: the clock, the randomness and the bus.
             needs_enforcement: refuse a call that nothing holds to the paths and hosts of the
                 scope, even where the scope names its tool; kept when the session is resumed.
+            conceal: what the receipt only commits to, such as ``intent``; see
+                ``broker.sessions.conceal``. Kept when the session is resumed.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -115,6 +118,7 @@ class Session:
             own=own,
             outside=given,
             needs_enforcement=needs_enforcement,
+            conceal=conceal,
         )
         session = cls(ground)
         ticket, at = session.ticket, ground.at
@@ -348,6 +352,8 @@ class Session:
     def _append(self, kind: str, data: Data, at: int, *, durable: bool = True) -> Entry | None:
         """Write an entry; None when it cannot be written, and then the session is over."""
         try:
+            if self._ground.concealer.conceals(kind):
+                data = self._ground.concealer.take(kind, data)
             return self._receipt.append(kind, data, at=at, durable=durable)
         except BrokerError as error:
             self._over = f"the receipt cannot be written: {error}"

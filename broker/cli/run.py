@@ -43,6 +43,15 @@ def run(
         bool,
         typer.Option("--require-enforcement", help="Refuse a call whose effects nothing can hold."),
     ] = False,
+    conceal: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conceal",
+            metavar="WHAT",
+            help="Commit to it in the receipt instead of showing it; it can be shown or erased "
+            "later: intent, arguments, results, reasons, notes, all.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -58,5 +67,6 @@ def run(
         intent=intent,
         workspace=Path(existing_folder(workspace)),
         require_enforcement=require_enforcement,
+        conceal=conceal or [],
         quiet=quiet,
     )

@@ -36,6 +36,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "home": ("home",),
     "receipt": ("receipt.",),
+    "anchors": ("anchors.",),
     "session": (
         "catalogs.",
         "boundary",

@@ -28,7 +28,7 @@ from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, adapter_for
 from broker.child import Child
-from broker.config import load_config
+from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
@@ -42,6 +42,7 @@ from broker.sessions.ground import Outside, key_path
 from broker.sessions.recovery import seal_abandoned
 
 SOCKET_NAME: Final = "s"
+ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ def run(
     folder = Path(os.path.abspath(workspace or Path.cwd()))
     how = adapter or (adapter_for(command) if command else Plain())
     program = _program(command, given)
-    if not load_config(found.config).enabled:
+    config = load_config(found.config)
+    if not config.enabled:
         return _unguarded(command, program, given, _start_in(folder), streams)
     if given.get(SOCKET_VARIABLE) or given.get(SESSION_VARIABLE):
         raise LaunchError(
@@ -142,6 +144,7 @@ def run(
             return _guarded(session, launch, program, how, child)
         finally:
             _sealed(session, child, streams, quiet=quiet)
+            _anchored(session.sid, found, config, streams)
 
 
 def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
@@ -184,6 +187,27 @@ def _sealed(session: Session, child: Child, streams: Streams, *, quiet: bool) ->
     if quiet:
         return
     streams.say(f"{counts}; {kept}")
+
+
+def _anchored(sid: str, home: Home, config: Config, streams: Streams) -> None:
+    """Hand the checkpoints in where the owner of this machine cannot take them back."""
+    if not config.anchors:
+        return
+    from broker.anchors.configured import in_background, queue  # noqa: PLC0415  most have none
+
+    try:
+        queue(home, [sid])
+    except BrokerError as error:
+        streams.say(f"warning: not anchored: {error}")
+        return
+    work = in_background(home, config.anchors)
+    work.start()
+    ended = work.finish(ANCHORING_S)
+    for handed in work.handed:
+        if handed.fault:
+            streams.say(f"warning: not anchored by `{handed.anchor}` yet: {handed.fault}")
+    if not ended or any(handed.fault for handed in work.handed):
+        streams.say("what is not anchored yet is handed in by `broker receipt anchor`")
 
 
 def _unguarded(

@@ -36,7 +36,6 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "home": ("home",),
     "receipt": ("receipt.",),
-    "anchors": ("anchors.",),
     "session": (
         "catalogs.",
         "boundary",
@@ -52,6 +51,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "sessions.",
         "session",
     ),
+    "anchors": ("anchors.",),
     "doors": (
         "service.",
         "api",

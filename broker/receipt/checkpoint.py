@@ -37,6 +37,7 @@ OF_LEDGER: Final = "ledger"
 ROOT_BYTES: Final = 32
 _MAX_SIZE: Final = 2**64
 _MAX_DIGITS: Final = 20
+_NONE: Final = -1  # no descriptor
 
 
 def of_receipt(sid: str) -> str:
@@ -175,7 +176,7 @@ class CheckpointFile:
         system: the system calls; a test passes a disk that fails.
     """
 
-    __slots__ = ("_disk", "_of", "key", "path")
+    __slots__ = ("_disk", "_held", "_of", "key", "path")
 
     def __init__(
         self, path: Path, key: SigningKey, of: str, *, system: disk.Disk = disk.DISK
@@ -184,6 +185,7 @@ class CheckpointFile:
         self.key = key
         self._of = of
         self._disk = system
+        self._held = _NONE
 
     def put(self, size: int, root: bytes) -> None:
         """
@@ -196,7 +198,7 @@ class CheckpointFile:
         """
         folder = self.path.parent
         disk.make_private_folder(folder)
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        held = self._held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             disk.lock(held)
             known = self.read()
@@ -206,6 +208,15 @@ class CheckpointFile:
                 return
             self._disk.replace(self.path, sign_checkpoint(self.key, self._of, size, root))
         finally:
+            # Closing alone would not do: a process forked meanwhile has the lock open too.
+            disk.unlock(held)
+            self._held = _NONE
+            os.close(held)
+
+    def forget(self) -> None:
+        """In a forked child: give back what the parent's thread had open."""
+        held, self._held = self._held, _NONE
+        if held != _NONE:
             os.close(held)
 
     def read(self) -> Checkpoint | None:

@@ -73,6 +73,7 @@ class FollowedTree:
             disk.lock(held)
             return os.fstat(fd).st_size
         finally:
+            disk.unlock(held)  # a process forked meanwhile has it open too
             os.close(held)
 
     def _read(self, fd: int, size: int) -> None:

@@ -77,7 +77,7 @@ class Checkpointer:
         self._tell = tell
         self._lines = lines
         self._pause_s = pause_s
-        self._due = 0
+        self._due = 0  # the number of the line that wakes the thread
         self._fault = ""
         self._over = False
         self._making = threading.Lock()
@@ -139,7 +139,7 @@ class Checkpointer:
         """Make the checkpoints that are due; return why one could not be made, or nothing."""
         with self._making:
             faults = [contained(partial(_made, track), _said) for track in self._tracks]
-            self._due = self._tracks[0].size + self._lines
+            self._due = self._tracks[0].size + self._lines - 1
         return "; ".join(filter(None, faults))
 
     def forget(self) -> None:
@@ -147,6 +147,8 @@ class Checkpointer:
         self._making = threading.Lock()
         self._wake = threading.Event()
         self._thread = None
+        for track in self._tracks:
+            track.file.forget()
 
 
 def _started(thread: threading.Thread) -> bool:

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from broker.errors import Break, InputError, UnverifiableError
 from broker.receipt import disk
 from broker.receipt.chain import Chain
-from broker.receipt.entry import HEX64, check_sid, parse_at
+from broker.receipt.entry import HEX64, check_sid
 from broker.receipt.form import LEDGER, OPEN
 from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
 from broker.receipt.keys import Key
@@ -45,7 +45,13 @@ _SHAPES: Final[dict[str, dict[str, type]]] = {
     "retire": {"sid": str, "reason": str, "found": str},
     "rotate": {"kid_from": str, "kid_to": str, "vkey_from": str, "vkey_to": str},
 }
-_HASHES: Final = ("first", "last", "root")
+# Canonical text is sorted by key, so names and types can be compared in one go.
+_KEYS: Final = {kind: tuple(sorted(shape)) for kind, shape in _SHAPES.items()}
+_TYPES: Final = {kind: [_SHAPES[kind][key] for key in keys] for kind, keys in _KEYS.items()}
+_HASHES: Final = {
+    kind: tuple(key for key in keys if key in ("first", "last", "root"))
+    for kind, keys in _KEYS.items()
+}
 _KID_MARK: Final = b',"kid":"'
 _TAIL_BYTES: Final = 4_096  # holds any row but one with a very long reason
 
@@ -63,9 +69,10 @@ class Listed(NamedTuple):
     """
     What the ledger says of one session.
 
-    ``n`` and ``last`` are the furthest point that a row names: the receipt has at least ``n``
-    lines, and line ``n - 1`` hashes to ``last``. ``clash`` holds a reason and a sentence where
-    rows contradict each other. ``adopted`` and ``retired`` hold what a person said.
+    Instants are kept as the rows spell them. ``n`` and ``last`` are the furthest point that a row
+    names: the receipt has at least ``n`` lines, and line ``n - 1`` hashes to ``last``. ``clash``
+    holds a reason and a sentence where rows contradict each other. ``adopted`` and ``retired``
+    hold what a person said.
     """
 
     sid: str
@@ -73,8 +80,8 @@ class Listed(NamedTuple):
     first: str
     level: str
     forward: bool
-    begun_at: int
-    changed_at: int
+    begun_at: str
+    changed_at: str
     n: int = 1
     last: str = ""
     end: Ended | None = None
@@ -118,7 +125,7 @@ class Book:
     def __init__(self) -> None:
         self.n = self.size = 0
         self.first = self.last = ""
-        self.at = 0
+        self.at = ""
         self.beyond = 0
         self.torn = False
         self.rotating = False
@@ -126,7 +133,7 @@ class Book:
         self.sessions: dict[str, Listed] = {}
         self.rotations: list[Rotation] = []
 
-    def take(self, kind: str, data: dict[str, Any], at: int, kid: str) -> None:
+    def take(self, kind: str, data: dict[str, Any], at: str, kid: str) -> None:
         """
         Take the next row, signed with the key ``kid``.
 
@@ -135,10 +142,9 @@ class Book:
         """
         if kind == OPEN:
             self.opening = data
-        shape = _SHAPES.get(kind)
-        if shape is None:
+        if kind not in _SHAPES:
             return
-        _check(kind, data, shape)
+        _check(kind, data)
         if kind == "rotate":
             if data["kid_from"] != kid:
                 raise Break("kid", "a rotation names another outgoing key than the one signing")
@@ -162,22 +168,22 @@ class Book:
             self.sessions[sid] = _reached(known, n, last, end, at)
 
 
-def _check(kind: str, data: dict[str, Any], shape: dict[str, type]) -> None:
-    if {key: type(value) for key, value in data.items()} != shape:
+def _check(kind: str, data: dict[str, Any]) -> None:
+    if tuple(data) != _KEYS[kind] or [*map(type, data.values())] != _TYPES[kind]:
         raise Break("schema", f"a row of kind `{kind}` does not have its keys and their types")
-    for key in _HASHES:
-        if key in shape and HEX64.fullmatch(data[key]) is None:
+    for key in _HASHES[kind]:
+        if HEX64.fullmatch(data[key]) is None:
             raise Break("schema", f"`{key}` of a row is not 64 lower-case hex digits")
-    if "n" in shape and data["n"] < 1:
+    if data.get("n", 1) < 1:
         raise Break("schema", "a row counts less than one line")
-    if "sid" in shape:
+    if "sid" in data:
         try:
             check_sid(data["sid"])
         except InputError as error:
             raise Break("schema", str(error)) from error
 
 
-def _begun(known: Listed | None, data: dict[str, Any], at: int) -> Listed:
+def _begun(known: Listed | None, data: dict[str, Any], at: str) -> Listed:
     if known is None:
         return Listed(**data, begun_at=at, changed_at=at, last=data["first"])
     if known.first == data["first"] and not known.retired:
@@ -186,7 +192,7 @@ def _begun(known: Listed | None, data: dict[str, Any], at: int) -> Listed:
     return known._replace(clash=("reused", f"session `{sid}` began twice, with another first line"))
 
 
-def _adopted(data: dict[str, Any], at: int) -> Listed:
+def _adopted(data: dict[str, Any], at: str) -> Listed:
     """A person's word: what rows before it demanded is lifted, and this stands instead."""
     listed = {key: data[key] for key in _LISTS}
     return Listed(
@@ -199,7 +205,7 @@ def _adopted(data: dict[str, Any], at: int) -> Listed:
     )
 
 
-def _reached(known: Listed, n: int, last: str, end: Ended | None, at: int) -> Listed:
+def _reached(known: Listed, n: int, last: str, end: Ended | None, at: str) -> Listed:
     """Move a session to a further point; see whether it is one that can follow."""
     same = last == known.last
     if known.end is not None:
@@ -282,8 +288,9 @@ class _Reader:
             Break: as ``read_book``.
         """
         book = self._book
-        first = os.pread(self._fd, _TAIL_BYTES, 0).partition(b"\n")[0]
-        self._active = self._named(kid_of(first))
+        first, newline, _ = os.pread(self._fd, _TAIL_BYTES, 0).partition(b"\n")
+        if newline:
+            self._active = self._named(kid_of(first))
         chain = Chain(LEDGER_SID, self._active, tree=False, form=LEDGER)
         walk = Walk(self._fd, self._size, chain, self._slots)
         try:
@@ -307,7 +314,7 @@ class _Reader:
 
     def _row(self, chain: Chain) -> None:
         book = self._book
-        book.at = parse_at(chain.at)
+        book.at = chain.at
         try:
             book.take(chain.kind, json.loads(chain.text), book.at, self._active.kid)
             if chain.kind == "rotate":

@@ -39,6 +39,7 @@ Rules a maintainer keeps:
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -81,6 +82,11 @@ class _Rows(Journal):
     __slots__ = ("archived",)
 
     archived: Archived
+
+    @property
+    def kid(self) -> str:
+        """The name of the key that the next row is signed with."""
+        return self._key.kid
 
     def _begun(self, slots: Slots) -> Chain:
         head = slots.head
@@ -264,10 +270,13 @@ class Ledger:
         self._put_mark(first)
 
     def _put_mark(self, first: str) -> None:
-        # Where the folder of keys may not be written, the sessions alone tell of the ledger.
-        with suppress(OSError):
+        try:
             disk.make_private_folder(self.mark_path.parent)
             self._disk.replace(self.mark_path, f"{first}\n".encode())
+        except OSError as error:
+            # Where the folder of keys may not be written, the sessions alone tell of the ledger.
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
 
     # ── rows ──
 
@@ -328,6 +337,11 @@ class Ledger:
         with self._told(), self._rows(at) as rows:
             if rows.chain.n == 0:
                 raise Break("no_ledger", f"`{self.path}` has no row")
+            if kind == "begin" and not data["forward"] and data["kid"] != rows.kid:
+                raise StoreError(
+                    f"key `{data['kid']}` was rotated away while this ran: start again",
+                    code="store.rotated",
+                )
             rows.put(kind, text, when, at)
             rows.acknowledge()
 

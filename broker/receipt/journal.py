@@ -128,13 +128,17 @@ class Journal:
         self._log = disk.open_checked(
             self.path, "receipt", flags=os.O_RDWR | os.O_APPEND, forbidden=disk.OTHERS_WRITE
         )
-        self.chain = Chain(self.sid, self._key, form=self.chain.form)
+        self.chain = self._begun(slots)
         self._walk(slots, at)
         if self.chain.n == self._acknowledged:
             self._mark_safe()
         elif at is not None:
             self.acknowledge()
         self.stale = False
+
+    def _begun(self, slots: Slots) -> Chain:
+        """Return the chain to walk on from: a receipt's walk begins at its first line."""
+        return Chain(self.sid, self._key, form=self.chain.form)
 
     def _walk(self, slots: Slots, at: int | None) -> None:
         """Accept what is on disk beyond the chain, and mend what a crash has left."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.errors import Break, BrokerError, UnverifiableError
+from broker.errors import Break, UnverifiableError
 from broker.limits import MAX_LINE_BYTES
 from broker.receipt import covering
 from broker.receipt.checkpoint import OF_LEDGER, Checkpoint, CheckpointFile, of_receipt
 from broker.receipt.covering import FollowedTree, cover
 from broker.receipt.signing import SigningKey
-from tests.receiptkit import Scene
+from tests.receiptkit import Scene, tampered_tag
 from tests.unit.test_receipt_merkle import tree_hash
 
 KEY = SigningKey.of(bytes(range(32)))
@@ -119,37 +118,44 @@ def note(scene: Scene) -> CheckpointFile:
     return CheckpointFile(scene.path("s1").parents[2] / "checkpoints/s1", KEY, of_receipt("s1"))
 
 
-def test_a_verified_receipt_is_covered(scene: Scene) -> None:
+def covered(scene: Scene, sid: str = "s1") -> bool:
+    """Cover a session, as a start does."""
+    return cover(scene.path(sid), scene.head(sid), sid, scene.key, note(scene))
+
+
+def test_a_sealed_receipt_is_covered(scene: Scene) -> None:
     """A sealed receipt without a checkpoint gets one over all of its lines, once."""
-    verdict, file = scene.verify("s1"), note(scene)
-    cover(scene.path("s1"), file, verdict.lines, verdict.last)
-    found = file.read()
+    assert covered(scene)
+    found = note(scene).read()
     assert found is not None
     assert (found.size, found.root) == (12, tree_hash(scene.lines("s1")))
-    before = file.path.read_bytes()
-    cover(scene.path("s1"), file, verdict.lines, verdict.last)
-    assert file.path.read_bytes() == before
+    before = note(scene).path.stat().st_ino
+    assert covered(scene)
+    assert note(scene).path.stat().st_ino == before
 
 
-def test_other_lines_than_were_verified_are_not_covered(scene: Scene) -> None:
-    """A receipt that changes after it was verified gets no checkpoint."""
-    verdict, file, lines = scene.verify("s1"), note(scene), scene.lines("s1")
-    last = sha256(lines[-2]).hexdigest()
-    for kept, wanted in ((lines[:-1], verdict.last), (lines[:-1], last), ([*lines, b"x"], last)):
-        scene.put("s1", kept)
-        with pytest.raises(Break) as caught:
-            cover(scene.path("s1"), file, verdict.lines, wanted)
-        assert caught.value.reason == "fork"
-    assert file.read() is None
+def test_an_open_receipt_is_left_to_its_broker(scene: Scene) -> None:
+    """A receipt without a seal gets no checkpoint here."""
+    assert not covered(scene, "s2")
+    assert note(scene).read() is None
+
+
+def test_what_does_not_verify_is_not_covered(scene: Scene) -> None:
+    """A receipt that was changed or cut gets no checkpoint."""
+    lines = scene.lines("s1")
+    for left in (lines[:-1], [*lines[:4], tampered_tag(lines[4]), *lines[5:]], [*lines, lines[0]]):
+        scene.put("s1", left)
+        with pytest.raises(Break):
+            covered(scene)
+    assert note(scene).read() is None
 
 
 def test_a_fork_is_not_covered_up(scene: Scene) -> None:
     """Where an earlier checkpoint speaks of other lines, no further one is signed."""
-    verdict, file = scene.verify("s1"), note(scene)
-    file.put(5, tree_hash([b"other"] * 5))
-    with pytest.raises(BrokerError) as caught:
-        cover(scene.path("s1"), file, verdict.lines, verdict.last)
-    assert caught.value.detail["reason"] == "root"
-    kept = file.read()
+    note(scene).put(5, tree_hash([b"other"] * 5))
+    with pytest.raises(Break) as caught:
+        covered(scene)
+    assert (caught.value.reason, caught.value.line) == ("root", 5)
+    kept = note(scene).read()
     assert kept is not None
     assert kept.size == 5

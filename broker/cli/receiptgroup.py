@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import disclose, prove, receipt
+from broker.cli import adopt, disclose, prove, receipt
 
 _DEFAULT: Final = "show"
 _HELP: Final = frozenset(("-h", "--help"))
@@ -45,3 +45,5 @@ app.command("verify-proof", epilog=prove.VERIFY_EXAMPLES)(prove.verify_proof)
 app.command("disclose", epilog=disclose.DISCLOSE)(disclose.disclose)
 app.command("verify-disclosure", epilog=disclose.VERIFY)(disclose.verify_disclosure)
 app.command("erase", epilog=disclose.ERASE)(disclose.erase)
+app.command("adopt", epilog=adopt.ADOPT_EXAMPLES)(adopt.adopt)
+app.command("retire", epilog=adopt.RETIRE_EXAMPLES)(adopt.retire)

@@ -21,17 +21,20 @@ import json
 import os
 from typing import Any, Final
 
-from broker.errors import Break, BrokerError, InputError, StoreError, UnverifiableError
+from broker.errors import Break, BrokerError, InputError, UnverifiableError
 from broker.limits import MAX_TEXT_CHARS
 from broker.receipt import disk
 from broker.receipt.audit import audit
 from broker.receipt.chain import Chain
-from broker.receipt.head import HEAD_BYTES, Head, HeadForm
+from broker.receipt.evidence import read_head
+from broker.receipt.head import HEAD_BYTES, Head, HeadForm, Slots
 from broker.receipt.keys import Key
+from broker.receipt.scan import Walk
 from broker.receipt.store import Receipts
-from broker.receipt.verify import Walk
 
 _FORWARD: Final = "forward"
+# Nothing is acknowledged: the lines are taken as they are, and a fragment after them may stand.
+_NO_HEAD: Final = Slots(Head(0, "", 0), 0, False)
 
 
 def adopt(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
@@ -105,16 +108,16 @@ def adopt_ledger(receipts: Receipts, *, reason: str, at: int) -> tuple[list[str]
         found = error
     else:
         raise InputError("the ledger is in order: there is nothing to adopt")
-    kept = ledger.set_aside({"reason": said, "found": f"{found.reason}: {found.message}"}, at)
+    ledger.begin_anew({"reason": said, "found": f"{found.reason}: {found.message}"}, at)
     adopted, left = [], []
     for info in sorted(receipts.sessions(), key=lambda info: (info.changed_at, info.sid)):
         try:
-            slots, data = _as_it_is(receipts, info.sid, receipts.key, head=True)
+            _, data = _as_it_is(receipts, info.sid, receipts.key, headed=True)
         except BrokerError:
             left.append(info.sid)
             continue
-        del slots
-        ledger.adopt({**data, "reason": said, "found": kept}, at=at)
+        row = {**data, "reason": said, "found": f"{found.reason}: {found.message}"}
+        ledger.adopt(row, at=at)
         adopted.append(info.sid)
     return adopted, left
 
@@ -136,3 +139,53 @@ def _finding(receipts: Receipts, sid: str, act: str) -> Break:
         if error.code != "unverifiable.retired" or act == "retire":
             raise
     raise InputError(f"session `{sid}` is as the ledger says: there is nothing to {act}")
+
+
+def _as_it_is(
+    receipts: Receipts, sid: str, key: Key, *, headed: bool = False
+) -> tuple[Head, dict[str, Any]]:
+    """
+    Verify a receipt by itself, and return the head it should have and the data of its row.
+
+    Raises:
+        Break, UnverifiableError: it does not verify, or is unsafe; with ``headed`` also where it
+            is not what its head says.
+        InputError: nothing of it is left.
+    """
+    path = receipts.path(sid)
+    slots = read_head(receipts.head_path(sid), sid, key) if headed else None
+    fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
+    try:
+        chain = Chain(sid, key)
+        first, opening = "", {}
+        for _ in (walk := Walk(fd, os.fstat(fd).st_size, chain, slots or _NO_HEAD)):
+            if chain.n == 1:
+                first, opening = chain.last, json.loads(chain.text)
+    finally:
+        os.close(fd)
+    if chain.n == 0:
+        raise InputError(f"session `{sid}` has no line left: take it away and retire it")
+    if walk.fragment and chain.closing:
+        raise chain.broken("after_seal", "something follows the seal")
+    row = {
+        "sid": sid,
+        "kid": key.kid,
+        "first": first,
+        "level": str(opening.get("level", "mac")),
+        "forward": _FORWARD in opening,
+        "n": chain.n,
+        "last": chain.last,
+    }
+    return Head(chain.n, chain.last, chain.size), row
+
+
+def _sign_head(receipts: Receipts, sid: str, key: Key, head: Head) -> None:
+    """Let the head say what was adopted, unless it says so already."""
+    try:
+        slots = read_head(receipts.head_path(sid), sid, key)
+    except Break:
+        slots = None
+    if slots is not None and slots.head == head and not slots.torn:
+        return
+    content = HeadForm(sid, key).slot(head).ljust(HEAD_BYTES, b"\0")
+    disk.DISK.replace(receipts.head_path(sid), content)

@@ -10,6 +10,11 @@ the other. The slot with the most lines counts.
 INVARIANT: a slot is written only after the lines it covers are durable. So a slot that is
 neither blank nor authentic says that a newer line had been written before it; ``torn`` tells
 the verifier to insist on that line.
+
+The head of a forward-secure session also holds the aggregate over its lines (``ratchet``).
+There no older head may stay: with it, a thief could cut the lines since. So slot 0 is always
+written first, and slot 1 is then written over with the same; only a torn slot 0 says that a
+newer line had been written.
 """
 
 from __future__ import annotations
@@ -32,11 +37,17 @@ _BLANK: Final = bytes(SLOT_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """``n`` acknowledged lines take ``size`` bytes, and the last of them hashes to ``last``."""
+    """
+    ``n`` acknowledged lines take ``size`` bytes, and the last of them hashes to ``last``.
+
+    ``aggregate`` is the one over their tags in a forward-secure session, else empty. The head
+    of such a session has one from the start, so that nobody takes it for another kind.
+    """
 
     n: int
     last: str
     size: int
+    aggregate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +62,28 @@ class Slots:
 class HeadForm:
     """Writes and reads the slots of one session."""
 
-    __slots__ = ("_first", "_mac", "_sid")
+    __slots__ = ("_genesis", "_mac", "_sid")
 
     def __init__(self, sid: str, key: Key, form: Form = RECEIPT) -> None:
         self._sid = sid
-        self._first = Head(0, genesis(sid, form), 0)
+        self._genesis = genesis(sid, form)
         self._mac: Mac = key.mac(form.head_label, sid)
 
-    def first(self) -> bytes:
+    def first(self, aggregate: str = "") -> bytes:
         """Return a head file that covers no line yet."""
-        return self.slot(self._first) + _BLANK
+        return self.slot(Head(0, self._genesis, 0, aggregate)) + _BLANK
 
     def slot(self, head: Head) -> bytes:
         """Return one slot: a line of canonical JSON, filled up with blanks."""
-        body = canonical({"bytes": head.size, "last": head.last, "n": head.n, "sid": self._sid})
+        fields: dict[str, object] = {
+            "bytes": head.size,
+            "last": head.last,
+            "n": head.n,
+            "sid": self._sid,
+        }
+        if head.aggregate:
+            fields["agg"] = head.aggregate
+        body = canonical(fields)
         text = f'{body[:-1]},"tag":"{self._mac.tag(body.encode())}"}}'
         return text.encode().ljust(SLOT_BYTES - 1) + b"\n"
 
@@ -82,6 +101,8 @@ class HeadForm:
             raise Break("head_mac", f"the head was not signed with this key for `{self._sid}`")
         _, number, best = max(authentic, key=lambda each: each[0])
         torn = heads[1 - number] is None and slots[1 - number] != _BLANK
+        if best.aggregate and number == 0:
+            torn = False  # slot 1 repeats slot 0 here, and is written after it
         return Slots(best, number, torn)
 
     def _read_slot(self, slot: bytes) -> Head | None:
@@ -91,5 +112,5 @@ class HeadForm:
         if not compare_digest(tag, self._mac.tag(body).encode()):
             return None
         fields = json.loads(body)
-        head = Head(fields["n"], fields["last"], fields["bytes"])
+        head = Head(fields["n"], fields["last"], fields["bytes"], fields.get("agg", ""))
         return head if self.slot(head) == slot else None

@@ -7,6 +7,7 @@ lines are written (``writer``) and verified (``verify``).
     state/sessions/<sid>/receipt.jsonl   the receipt
     state/sessions/<sid>/receipt.torn-*  cut-off lines that were kept aside
     state/heads/<sid>                    its head, which is also the writers' lock
+    state/heads/<sid>.ratchet            the key of the next line, if it is forward-secure
 
 A session begins with its head, covering no line, then the empty receipt, then line 0. So a
 crash in between leaves nothing that looks like a loss.
@@ -15,7 +16,7 @@ crash in between leaves nothing that looks like a loss.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,8 +26,14 @@ from broker.home import Home
 from broker.receipt import disk
 from broker.receipt.entry import check_sid
 from broker.receipt.form import RECEIPT
+from broker.receipt.forward import FORWARD, begin_forward, is_forward
+from broker.receipt.forwardjournal import ForwardJournal
 from broker.receipt.head import HeadForm
+from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
+from broker.receipt.ratchet import Ratchet
+from broker.receipt.ratchetfile import BLANK, ratchet_path
+from broker.receipt.sealing import AuditorKey
 from broker.receipt.writer import Receipt
 
 RECEIPT_NAME: Final = "receipt.jsonl"
@@ -71,7 +78,15 @@ class Receipts:
         """Return where the head of ``sid`` lies."""
         return self._home.heads / check_sid(sid)
 
-    def create(self, sid: str, *, opening: Mapping[str, object], at: int) -> Receipt:
+    def create(
+        self,
+        sid: str,
+        *,
+        opening: Mapping[str, object],
+        at: int,
+        auditor: AuditorKey | None = None,
+        randomness: Callable[[int], bytes] = os.urandom,
+    ) -> Receipt:
         """
         Begin a session: its head, its receipt and the open line, durable on return.
 
@@ -79,26 +94,38 @@ class Receipts:
             sid: made by us, never by the agent.
             opening: what the open line records beside the format's name.
             at: the instant, in nanoseconds.
+            auditor: makes the session forward-secure; its start key is sealed to this key.
+            randomness: where a start key comes from.
 
         Raises:
-            InputError: ``sid`` cannot name a session, or ``opening`` names a ``format``.
+            InputError: ``sid`` cannot name a session, ``opening`` names what is ours to say, or
+                nothing can be sealed to the auditor's key.
             StoreError: such a session is there already, or the disk refuses.
         """
         disk.require_posix()
         path, head = self.path(sid), self.head_path(sid)
-        if "format" in opening:
-            raise InputError("the open line's `format` is not for the caller to choose")
+        for ours in ("format", FORWARD):
+            if ours in opening:
+                raise InputError(f"the open line's `{ours}` is not for the caller to choose")
+        start = None
+        if auditor is not None:
+            start, sealed = begin_forward(auditor, sid, randomness)
+            opening = {**opening, FORWARD: sealed.data()}
         for taken in (path, head):
             if os.path.lexists(taken):
                 raise StoreError(f"`{taken}` is there already", code="store.exists")
         try:
             for folder in (path.parent, head.parent):
                 disk.make_private_folder(folder)
-            self._disk.replace(head, HeadForm(sid, self._key).first())
+            if start is not None:
+                self._disk.replace(ratchet_path(head), BLANK)
+            self._disk.replace(
+                head, HeadForm(sid, self._key).first("" if start is None else start.aggregate)
+            )
             os.close(os.open(path, os.O_WRONLY | disk.CREATE, 0o600))
             self._disk.sync_folder(path.parent)
             self._disk.sync_folder(path.parent.parent)
-            receipt = self._receipt(sid)
+            receipt = Receipt(self._journal(sid, start))
             receipt.begin({"format": RECEIPT.name, **opening}, at)
         except FileExistsError as error:
             raise StoreError(f"`{path}` is there already", code="store.exists") from error
@@ -121,7 +148,7 @@ class Receipts:
             StoreError: it is sealed, it never began, or the disk refuses.
         """
         disk.require_posix()
-        receipt = self._receipt(sid)
+        receipt = Receipt(self._journal(sid))
         try:
             receipt.rejoin(at)
         except OSError as error:
@@ -165,8 +192,11 @@ class Receipts:
             )
         return names[0]
 
-    def _receipt(self, sid: str) -> Receipt:
-        return Receipt(sid, self.path(sid), self.head_path(sid), self._key, self._disk)
+    def _journal(self, sid: str, start: Ratchet | None = None) -> Journal:
+        path, head = self.path(sid), self.head_path(sid)
+        if start is not None or is_forward(head, sid, self._key):
+            return ForwardJournal(sid, path, head, self._key, self._disk, start=start)
+        return Journal(sid, path, head, self._key, self._disk)
 
     @staticmethod
     def _names(folder: Path) -> Iterator[str]:

@@ -151,13 +151,12 @@ def is_forward(head: Path, sid: str, key: Key) -> bool:
 
 def read_kept(head: Path, sid: str, key: Key) -> Kept | None:
     """
-    Read the kept ratchet beside a head; None when there is none.
+    Read the kept ratchet beside a head; None when there is none to believe.
 
     A verifier reads it before the head, and the head before the receipt: a writer at work adds
     to them in the other order.
 
     Raises:
-        Break: it is not authentic (``ratchet``).
         UnverifiableError: the file is unsafe.
     """
     path = ratchet_path(head)

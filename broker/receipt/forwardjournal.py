@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from broker.errors import Break, StoreError, UnverifiableError
+from broker.errors import StoreError, UnverifiableError
 from broker.receipt import disk
 from broker.receipt.chain import Chain
 from broker.receipt.form import SEAL
@@ -104,19 +104,22 @@ class ForwardJournal(Journal):
             raise
         return self._kept_form.read(os.pread(self._kept, RATCHET_BYTES + 1, 0))
 
-    def _walk(self, slots: Slots, at: int | None) -> None:
-        super()._walk(slots, at)
+    def _walked(self, slots: Slots) -> None:
         chain = self.chain
-        if isinstance(chain, Rejoined):
-            chain.check_vouched(slots.head.n)
-            self._ratchet = chain.ratchet
+        if not isinstance(chain, Rejoined):
+            return
+        chain.check_vouched(slots.head.n)
+        self._ratchet = chain.ratchet
+        if chain.ratchet is None and chain.kind != SEAL:
+            raise chain.broken(
+                "ratchet", "the ratchet is gone or was changed, and no other key can go on"
+            )
 
     def _standing(self) -> Head:
         """Keep the ratchet past the lines so far, and return the head over them."""
         chain = self.chain
         ratchet = self._ratchet
-        if ratchet is None:
-            raise Break("ratchet", "the ratchet is gone, and nothing else can sign the next line")
+        assert ratchet is not None  # noqa: S101  without one no walk ends, and nothing is written
         kept = Kept(ratchet.kid, ratchet.position, chain.last, chain.size)
         self._overwrite(self._kept, self._kept_form.slot(kept))
         return Head(chain.n, chain.last, chain.size, ratchet.aggregate)

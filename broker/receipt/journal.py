@@ -149,9 +149,13 @@ class Journal:
         walk = Walk(self._log, size, chain, slots)
         for _ in walk:
             pass
+        self._walked(slots)
         # A session that never began has no line to mend.
         if walk.fragment and at is not None and chain.n:
             self._recover(walk.fragment, at)
+
+    def _walked(self, slots: Slots) -> None:
+        """Check what can only be seen after the last line; nothing for a key that stays."""
 
     def _recover(self, fragment: bytes, at: int) -> None:
         """Keep a cut-off line aside, cut it from the receipt, and record that in a line."""

@@ -26,7 +26,6 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Final
 
-from broker.errors import Break
 from broker.receipt.chain import TAIL_BYTES
 from broker.receipt.entry import canonical
 from broker.receipt.form import RECEIPT
@@ -91,18 +90,16 @@ class RatchetForm:
 
     def read(self, content: bytes) -> Kept | None:
         """
-        Return what counts; None for a file that holds no key.
+        Return what counts; None when no slot is authentic for this session.
 
-        Raises:
-            Break: it is not blank, and no slot is authentic for this session (``ratchet``).
+        That is no break by itself: a crash in the first slot, or in the removal after the seal,
+        leaves a file that says nothing. What cannot be checked then is for others to refuse.
         """
-        if content == BLANK:
+        if len(content) != RATCHET_BYTES:
             return None
         slots = (content[:SLOT_BYTES], content[SLOT_BYTES:])
         found = [kept for slot in slots if (kept := self._read_slot(slot)) is not None]
-        if not found or len(content) != RATCHET_BYTES:
-            raise Break("ratchet", f"the ratchet was not signed with this key for `{self._sid}`")
-        return max(found, key=lambda kept: kept.position.n)
+        return max(found, key=lambda kept: kept.position.n, default=None)
 
     def _read_slot(self, slot: bytes) -> Kept | None:
         line = slot.rstrip(b" \n")

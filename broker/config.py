@@ -2,7 +2,8 @@
 The user's configuration: ``broker.toml`` in the configuration folder.
 
     [broker]
-    enabled = true      # false: no veto and no receipt; `broker run` says so loudly
+    enabled = true            # false: no veto and no receipt; `broker run` says so loudly
+    forward = "auditor.pub"   # every session is forward-secure for this auditor
 
 Decided here: which settings there are and that anything else is an error with its line. Not
 decided here: where the folder is (``broker.home``).
@@ -31,13 +32,15 @@ FILE_NAME: Final = "broker.toml"
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    What the user set. ``enabled`` false turns the veto and the receipt off.
+    What the user set. ``enabled`` false turns the veto and the receipt off; ``forward`` is the
+    file of an auditor's public key.
 
-    >>> Config().enabled
-    True
+    >>> Config().enabled, Config().forward
+    (True, None)
     """
 
     enabled: bool = True
+    forward: Path | None = None
 
 
 def load_config(folder: Path) -> Config:
@@ -56,19 +59,22 @@ def load_config(folder: Path) -> Config:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{path}`: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    enabled = True
+    enabled, forward = True, None
     for name, table in tables.items():
         if name != "broker" or not isinstance(table, dict):
             raise _unknown(path, text, name, "the one table is `[broker]`")
         for key, value in table.items():
-            if key != "enabled":
-                raise _unknown(path, text, key, "the one setting is `enabled`")
-            if not isinstance(value, bool):
-                raise ConfigError(
-                    f"`{path}`, line {_line(text, key)}: `enabled` is true or false, without quotes"
-                )
-            enabled = value
-    return Config(enabled)
+            if key == "enabled":
+                if not isinstance(value, bool):
+                    raise _wrong(path, text, key, "is true or false, without quotes")
+                enabled = value
+            elif key == "forward":
+                if not isinstance(value, str) or not value:
+                    raise _wrong(path, text, key, "is the file of an auditor's public key, quoted")
+                forward = folder / value  # where it is not absolute, beside the configuration
+            else:
+                raise _unknown(path, text, key, "the settings are `enabled` and `forward`")
+    return Config(enabled, forward)
 
 
 def _text(path: Path) -> str | None:
@@ -100,6 +106,10 @@ def _text(path: Path) -> str | None:
 
 def _said(error: OSError) -> str:
     return (error.strerror or "unknown error").lower()
+
+
+def _wrong(path: Path, text: str, name: str, meaning: str) -> ConfigError:
+    return ConfigError(f"`{path}`, line {_line(text, name)}: `{name}` {meaning}")
 
 
 def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:

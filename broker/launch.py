@@ -35,6 +35,7 @@ from broker.intent import TypedLine
 from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.display import escaped
 from broker.receipt.keys import load_or_create_key
+from broker.receipt.sealing import AuditorKey, load_auditor_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
 from broker.session import Session
@@ -68,6 +69,7 @@ def run(
     outside: Outside | None = None,
     stderr: TextIO | None = None,
     require_enforcement: bool = False,
+    forward: Path | None = None,
     quiet: bool = False,
 ) -> int:
     """
@@ -88,6 +90,8 @@ def run(
         outside: the clock, the randomness and the bus.
         stderr: where the broker's own lines go.
         require_enforcement: refuse a call that the scope names but nothing can hold.
+        forward: the file of an auditor's public key, which makes the receipt forward-secure; by
+            default the one that the configuration names, if it names one.
         quiet: say only warnings and what went wrong.
 
     Returns:
@@ -105,7 +109,8 @@ def run(
     folder = Path(os.path.abspath(workspace or Path.cwd()))
     how = adapter or (adapter_for(command) if command else Plain())
     program = _program(command, given)
-    if not load_config(found.config).enabled:
+    config = load_config(found.config)
+    if not config.enabled:
         return _unguarded(command, program, given, _start_in(folder), streams)
     if given.get(SOCKET_VARIABLE) or given.get(SESSION_VARIABLE):
         raise LaunchError(
@@ -113,6 +118,7 @@ def run(
             "narrower one with `broker ticket attenuate`"
         )
     how.check(command, given)
+    auditor = None if (named := forward or config.forward) is None else load_auditor_key(named)
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
     _clear_away(found, outside, streams)
@@ -127,9 +133,12 @@ def run(
             own=(*how.own(given), *runtime.own),
             outside=outside,
             needs_enforcement=require_enforcement,
+            auditor=auditor,
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")
+        if auditor is not None and not quiet:
+            _tell_auditor(session, auditor, streams)
         if how.name == Plain.name:
             streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
         launch = Launch(
@@ -139,6 +148,14 @@ def run(
             return _guarded(session, launch, program, how, child)
         finally:
             _sealed(session, child, streams, quiet=quiet)
+
+
+def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> None:
+    """Say what the auditor must have from before a theft: else a thief can begin it anew."""
+    streams.say(
+        f"forward-secure for auditor {auditor.name}, who should note now, and elsewhere, how "
+        f"session {session.sid} began: {session.head}"
+    )
 
 
 def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:

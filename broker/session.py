@@ -35,6 +35,7 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
+from broker.receipt.sealing import AuditorKey
 from broker.resolve import canonical_digest
 from broker.scope import parse_scope, render
 from broker.sessions.ground import Ground, Outside, again, begin
@@ -85,6 +86,7 @@ class Session:
         own: Sequence[str] = (),
         outside: Outside | None = None,
         needs_enforcement: bool = False,
+        auditor: AuditorKey | None = None,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -99,6 +101,7 @@ class Session:
             outside: the clock, the randomness and the bus.
             needs_enforcement: refuse a call that nothing holds to the paths and hosts of the
                 scope, even where the scope names its tool; kept when the session is resumed.
+            auditor: makes the receipt forward-secure, for whoever holds the private half.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -115,6 +118,7 @@ class Session:
             own=own,
             outside=given,
             needs_enforcement=needs_enforcement,
+            auditor=auditor,
         )
         session = cls(ground)
         ticket, at = session.ticket, ground.at
@@ -158,6 +162,12 @@ class Session:
     def receipt_path(self) -> Path:
         """Where the receipt lies."""
         return self._receipt.path
+
+    @property
+    def head(self) -> str:
+        """How many lines there are and the last one's hash, as ``--expect-head`` takes them."""
+        n, last = self._receipt.last
+        return f"{n}:{last}"
 
     def find(self, name: str | None = None) -> Ticket:
         """

@@ -30,6 +30,7 @@ from broker.intent import Intent, Intents, TypedLine
 from broker.policy import policy_loader
 from broker.receipt import disk
 from broker.receipt.keys import load_key, load_or_create_key
+from broker.receipt.sealing import AuditorKey
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
@@ -117,6 +118,7 @@ def begin(
     own: Sequence[str],
     outside: Outside,
     needs_enforcement: bool = False,
+    auditor: AuditorKey | None = None,
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -145,7 +147,9 @@ def begin(
     alive = Alive.begin(receipts.path(sid).parent)
     try:
         opening = opening_data(agent, workspace, needs_enforcement)
-        receipt = receipts.create(sid, opening=opening, at=at)
+        receipt = receipts.create(
+            sid, opening=opening, at=at, auditor=auditor, randomness=outside.randomness
+        )
         if opened:
             receipt.append("intent", intent_data(opened), at=at)
         receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)

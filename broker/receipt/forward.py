@@ -29,18 +29,19 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from broker.errors import Break, UnverifiableError
 from broker.limits import MAX_LINE_BYTES, MAX_RECORD_DEPTH
 from broker.receipt import disk
 from broker.receipt.chain import Chain
-from broker.receipt.entry import HEX64, strict_object
+from broker.receipt.entry import strict_object
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keys import KEY_BYTES, Key
 from broker.receipt.ratchet import Ratchet
 from broker.receipt.ratchetfile import RATCHET_BYTES, Kept, RatchetForm, ratchet_path
 from broker.receipt.sealing import SEALED_BYTES, SUITE, Auditor, AuditorKey
+from broker.receipt.untagged import Untagged, stated
 
 FORWARD: Final = "forward"
 _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -103,32 +104,12 @@ def read_opening(fd: int) -> Forwarded:
         Break: it says nothing that can be read as such.
         OSError: the file cannot be read.
     """
-    data = _first_line(fd).get("data")
-    return Forwarded.read(data.get(FORWARD) if isinstance(data, dict) else None)
-
-
-def stated_kid(fd: int) -> str:
-    """
-    Return the name of the key that line 0 of an open file gives.
-
-    Raises:
-        Break: it gives none.
-        OSError: the file cannot be read.
-    """
-    kid = _first_line(fd).get("kid")
-    if not (isinstance(kid, str) and _NAME.fullmatch(kid)):
-        raise Break("schema", "the first line names no key")
-    return kid
-
-
-def _first_line(fd: int) -> dict[str, Any]:
-    line, newline, _ = os.pread(fd, MAX_LINE_BYTES + 1, 0).partition(b"\n")
-    if not newline:
-        raise Break("format", "the first line is not a whole line of a receipt")
+    line, _, _ = os.pread(fd, MAX_LINE_BYTES + 1, 0).partition(b"\n")
     try:
-        return strict_object(str(line, "utf-8"), MAX_RECORD_DEPTH + 1)
+        data = strict_object(str(line, "utf-8"), MAX_RECORD_DEPTH + 1).get("data")
     except UnicodeDecodeError:
         raise Break("encoding", "the first line is not UTF-8") from None
+    return Forwarded.read(data.get(FORWARD) if isinstance(data, dict) else None)
 
 
 def is_forward(head: Path, sid: str, key: Key) -> bool:
@@ -179,23 +160,7 @@ def read_kept(head: Path, sid: str, key: Key) -> Kept | None:
 # ── without the auditor ──
 
 
-class _Given:
-    """Takes for the tag of a line the one that it carries."""
-
-    __slots__ = ("kid", "text")
-
-    def __init__(self, kid: str) -> None:
-        self.kid = kid
-        self.text = ""
-
-    def tag(self, body: bytes) -> str:
-        return self.text
-
-    def step(self) -> None:
-        """Nothing moves."""
-
-
-class Rejoined(Chain):
+class Rejoined(Untagged):
     """
     A chain that believes the tags of past lines, and checks those from the kept ratchet on.
 
@@ -206,13 +171,12 @@ class Rejoined(Chain):
         tree: as for ``Chain``.
     """
 
-    __slots__ = ("_given", "_kept", "ratchet")
+    __slots__ = ("_kept", "ratchet")
 
     def __init__(self, sid: str, kid: str, kept: Kept | None, *, tree: bool = True) -> None:
-        self._given = _Given(kid)
         self._kept = kept
         self.ratchet: Ratchet | None = None
-        super().__init__(sid, self._given, tree=tree)
+        super().__init__(sid, kid, tree=tree)
 
     def accept(self, line: bytes) -> None:
         """
@@ -221,9 +185,6 @@ class Rejoined(Chain):
         Raises:
             Break: it is not the next line; or it ends the lines that were kept otherwise.
         """
-        if self.ratchet is None:
-            tag = str(line[-66:-2], "latin-1")
-            self._given.text = tag if HEX64.fullmatch(tag) else ""
         super().accept(line)
         kept = self._kept
         if kept is not None and kept.position.n == self.n:
@@ -242,11 +203,17 @@ class Rejoined(Chain):
 
         Raises:
             Break: lines were cut that the ratchet covers, or there are lines that nothing covers.
+            UnverifiableError: a crash came before line 0 was acknowledged.
         """
         kept = self._kept
         if kept is not None:
             raise self.broken(
                 "truncated", f"the ratchet was kept for {kept.position.n} lines, {self.n} are left"
+            )
+        if self.ratchet is None and not acknowledged:
+            raise UnverifiableError(
+                f"session `{self.sid}` never began: there is nothing to verify",
+                code="unverifiable.nothing",
             )
         if self.ratchet is None and self.n > acknowledged:
             raise self.broken(
@@ -336,3 +303,42 @@ def witnessed(
     except UnverifiableError:
         raise Break("start_key", "what was sealed is no start key") from None
     return Witnessed(sid, Witness(start, sid, head), tree=tree)
+
+
+# ── which of them ──
+
+
+def forward_chain(
+    fd: int, sid: str, head: Head | None, kept: Kept | None, auditor: Auditor | None, *, tree: bool
+) -> Chain:
+    """
+    Return the chain to walk over a forward-secure session's open file.
+
+    Raises:
+        Break, UnverifiableError: as ``witnessed``, or there is no line 0.
+        OSError: the file cannot be read.
+    """
+    if b"\n" not in os.pread(fd, MAX_LINE_BYTES + 1, 0):
+        if head is not None and head.n:
+            raise Break("truncated", f"{head.n} lines were acknowledged and none is left")
+        raise UnverifiableError(
+            f"session `{sid}` has no line: there is nothing to verify",
+            code="unverifiable.nothing",
+        )
+    if auditor is None:
+        return Rejoined(sid, stated(fd).kid, kept, tree=tree)
+    return witnessed(read_opening(fd), sid, auditor, head, tree=tree)
+
+
+def check_end(chain: Chain, head: Head | None) -> None:
+    """
+    Check what can only be seen after the last line of a forward-secure session.
+
+    Raises:
+        Break: as ``check_vouched`` and ``check_aggregate``.
+        UnverifiableError: it never began.
+    """
+    if isinstance(chain, Rejoined):
+        chain.check_vouched(head.n if head is not None else 0)
+    elif isinstance(chain, Witnessed):
+        chain.witness.check_aggregate()

@@ -27,7 +27,7 @@ from broker.errors import StoreError, UnverifiableError
 from broker.receipt import disk
 from broker.receipt.chain import Chain
 from broker.receipt.form import SEAL
-from broker.receipt.forward import Rejoined, stated_kid
+from broker.receipt.forward import Rejoined
 from broker.receipt.head import SLOT_BYTES, Head, Slots
 from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
@@ -39,6 +39,7 @@ from broker.receipt.ratchetfile import (
     RatchetForm,
     ratchet_path,
 )
+from broker.receipt.untagged import stated
 
 _NONE = -1  # no descriptor
 
@@ -91,7 +92,7 @@ class ForwardJournal(Journal):
             raise StoreError(
                 f"session `{self.sid}` never began: start another", code="store.never_began"
             )
-        return Rejoined(self.sid, kept.kid if kept else stated_kid(self._log), kept)
+        return Rejoined(self.sid, kept.kid if kept else stated(self._log).kid, kept)
 
     def _open_kept(self) -> Kept | None:
         try:

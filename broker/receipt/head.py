@@ -22,17 +22,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from hmac import compare_digest
-from typing import Final
+from typing import Any, Final
 
 from broker.errors import Break
 from broker.receipt.chain import TAIL_BYTES, genesis
-from broker.receipt.entry import canonical
+from broker.receipt.entry import HEX64, canonical, strict_object
 from broker.receipt.form import RECEIPT, Form
 from broker.receipt.keys import Key, Mac
 
 SLOT_BYTES: Final = 512
 HEAD_BYTES: Final = 2 * SLOT_BYTES
 _BLANK: Final = bytes(SLOT_BYTES)
+_TYPES: Final = {"bytes": int, "last": str, "n": int, "sid": str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,19 @@ class Slots:
 
 
 class HeadForm:
-    """Writes and reads the slots of one session."""
+    """
+    Writes and reads the slots of one session.
+
+    Without a key it only reads, and takes the tags as they stand: for an auditor, who has no
+    key of the installation and proves a head by its aggregate.
+    """
 
     __slots__ = ("_genesis", "_mac", "_sid")
 
-    def __init__(self, sid: str, key: Key, form: Form = RECEIPT) -> None:
+    def __init__(self, sid: str, key: Key | None, form: Form = RECEIPT) -> None:
         self._sid = sid
         self._genesis = genesis(sid, form)
-        self._mac: Mac = key.mac(form.head_label, sid)
+        self._mac: Mac | None = None if key is None else key.mac(form.head_label, sid)
 
     def first(self, aggregate: str = "") -> bytes:
         """Return a head file that covers no line yet."""
@@ -75,6 +81,11 @@ class HeadForm:
 
     def slot(self, head: Head) -> bytes:
         """Return one slot: a line of canonical JSON, filled up with blanks."""
+        assert self._mac is not None  # noqa: S101  who has no key writes no head
+        body = self._body(head)
+        return self._filled(body, self._mac.tag(body.encode()))
+
+    def _body(self, head: Head) -> str:
         fields: dict[str, object] = {
             "bytes": head.size,
             "last": head.last,
@@ -83,9 +94,11 @@ class HeadForm:
         }
         if head.aggregate:
             fields["agg"] = head.aggregate
-        body = canonical(fields)
-        text = f'{body[:-1]},"tag":"{self._mac.tag(body.encode())}"}}'
-        return text.encode().ljust(SLOT_BYTES - 1) + b"\n"
+        return canonical(fields)
+
+    @staticmethod
+    def _filled(body: str, tag: str) -> bytes:
+        return f'{body[:-1]},"tag":"{tag}"}}'.encode().ljust(SLOT_BYTES - 1) + b"\n"
 
     def read(self, content: bytes) -> Slots:
         """
@@ -109,8 +122,27 @@ class HeadForm:
         line = slot.rstrip(b" \n")
         body = line[:-TAIL_BYTES] + b"}"
         tag = line[-66:-2]
+        if self._mac is None:
+            return self._read_untagged(slot, body, tag)
         if not compare_digest(tag, self._mac.tag(body).encode()):
             return None
-        fields = json.loads(body)
-        head = Head(fields["n"], fields["last"], fields["bytes"], fields.get("agg", ""))
+        head = _head(json.loads(body))
         return head if self.slot(head) == slot else None
+
+    def _read_untagged(self, slot: bytes, body: bytes, tag: bytes) -> Head | None:
+        """Read a slot of the right form, whoever wrote it."""
+        try:
+            fields = strict_object(str(body, "utf-8"))
+        except (Break, UnicodeDecodeError):
+            return None
+        if {key: type(value) for key, value in fields.items() if key != "agg"} != _TYPES:
+            return None
+        head = _head(fields)
+        hashes = (head.last, head.aggregate or head.last, str(tag, "latin-1"))
+        if not all(isinstance(each, str) and HEX64.fullmatch(each) for each in hashes):
+            return None
+        return head if self._filled(self._body(head), str(tag, "ascii")) == slot else None
+
+
+def _head(fields: dict[str, Any]) -> Head:
+    return Head(fields["n"], fields["last"], fields["bytes"], fields.get("agg", ""))

@@ -70,6 +70,7 @@ def run(
     stderr: TextIO | None = None,
     require_enforcement: bool = False,
     forward: Path | None = None,
+    conceal: Sequence[str] = (),
     quiet: bool = False,
 ) -> int:
     """
@@ -92,6 +93,7 @@ def run(
         require_enforcement: refuse a call that the scope names but nothing can hold.
         forward: the file of an auditor's public key, which makes the receipt forward-secure; by
             default the one that the configuration names, if it names one.
+        conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
 
     Returns:
@@ -134,6 +136,7 @@ def run(
             outside=outside,
             needs_enforcement=require_enforcement,
             auditor=auditor,
+            conceal=conceal,
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")

@@ -87,6 +87,7 @@ class Session:
         outside: Outside | None = None,
         needs_enforcement: bool = False,
         auditor: AuditorKey | None = None,
+        conceal: Sequence[str] = (),
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -102,6 +103,8 @@ class Session:
             needs_enforcement: refuse a call that nothing holds to the paths and hosts of the
                 scope, even where the scope names its tool; kept when the session is resumed.
             auditor: makes the receipt forward-secure, for whoever holds the private half.
+            conceal: what the receipt only commits to, such as ``intent``; see
+                ``broker.sessions.conceal``. Kept when the session is resumed.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -119,6 +122,7 @@ class Session:
             outside=given,
             needs_enforcement=needs_enforcement,
             auditor=auditor,
+            conceal=conceal,
         )
         session = cls(ground)
         ticket, at = session.ticket, ground.at
@@ -358,6 +362,8 @@ class Session:
     def _append(self, kind: str, data: Data, at: int, *, durable: bool = True) -> Entry | None:
         """Write an entry; None when it cannot be written, and then the session is over."""
         try:
+            if self._ground.concealer.conceals(kind):
+                data = self._ground.concealer.take(kind, data)
             return self._receipt.append(kind, data, at=at, durable=durable)
         except BrokerError as error:
             self._over = f"the receipt cannot be written: {error}"

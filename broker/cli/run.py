@@ -53,6 +53,15 @@ def run(
             show_default="`forward` in broker.toml",
         ),
     ] = None,
+    conceal: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conceal",
+            metavar="WHAT",
+            help="Commit to it in the receipt instead of showing it; it can be shown or erased "
+            "later: intent, arguments, results, reasons, notes, all.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -69,5 +78,6 @@ def run(
         workspace=Path(existing_folder(workspace)),
         require_enforcement=require_enforcement,
         forward=None if forward is None else Path(forward),
+        conceal=conceal or [],
         quiet=quiet,
     )

@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol
 
 from broker.errors import Break, LimitError
 from broker.limits import MAX_LINE_BYTES, MAX_RECORD_DEPTH
+from broker.receipt.commitment import COMMITTED, committed
 from broker.receipt.entry import (
     HEX64,
     SEAL_REASONS,
@@ -43,6 +44,7 @@ _TAIL_OPENS: Final = b',"sig":"'
 _TAIL_SHUTS: Final = b'"}'
 _HEADS: Final = b'{"at":"'
 _DATA: Final = b'","data":'
+_COMMITS: Final = f'"{COMMITTED}":'
 _TYPES: Final = {"at": str, "data": dict, "kid": str, "kind": str, "n": int, "prev": str,
                  "sid": str, "sig": str}  # fmt: skip
 
@@ -226,6 +228,8 @@ class Chain:
             raise self._misshapen(line) from None
         if kind in (OPEN, SEAL, RECOVER) or self.n == 0:
             self._check_kind(kind, text)
+        if _COMMITS in text:
+            self._check_commitments(text)
         self.text = text
         self.push(kind, at, line)
 
@@ -264,6 +268,12 @@ class Chain:
             if found[key] != wanted:
                 return self.broken(reason, f"`{key}` does not continue the lines before")
         return self.broken("kind", "the line is of no kind this version knows")
+
+    def _check_commitments(self, text: str) -> None:
+        try:
+            committed(json.loads(text))
+        except Break as flaw:
+            raise self.broken(flaw.reason, flaw.message) from None
 
     def _check_kind(self, kind: str, text: str) -> None:
         """Check the kinds that have a place and a form of their own."""

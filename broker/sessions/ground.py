@@ -37,6 +37,7 @@ from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
 from broker.scope import parse_scope, render
 from broker.sessions.alive import Alive
+from broker.sessions.conceal import Concealer, concealed_names
 from broker.sessions.custody import Custody
 from broker.sessions.past import Past
 from broker.sessions.records import intent_data, opening_data, ticket_data
@@ -70,6 +71,7 @@ class Ground:
     alive: Alive
     outside: Outside
     at: int
+    concealer: Concealer
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -119,11 +121,13 @@ def begin(
     outside: Outside,
     needs_enforcement: bool = False,
     auditor: AuditorKey | None = None,
+    conceal: Sequence[str] = (),
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
     """
     at = outside.clock()
+    conceal = concealed_names(conceal)
     check_folders(home)
     workspace = Path(os.path.abspath(workspace))
     catalogs = load_catalogs(workspace, home.config)
@@ -134,24 +138,27 @@ def begin(
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     key = load_or_create_key(key_path(home), randomness=outside.randomness)
     sid = new_sid(outside.randomness)
-    ticket_key = session_key(key.secret, sid)
-    ticket = mint(
-        scope.caveats,
-        key=ticket_key,
-        sid=sid,
-        minted_at=at,
-        intent=opened.digest if opened else "",
-        nonce=outside.randomness(NONCE_BYTES).hex(),
-    )
     receipts = Receipts(home, key)
-    alive = Alive.begin(receipts.path(sid).parent)
+    folder = receipts.path(sid).parent
+    ticket_key = session_key(key.secret, sid)
+    alive = Alive.begin(folder)
     try:
-        opening = opening_data(agent, workspace, needs_enforcement)
+        concealer = Concealer(conceal, folder, outside.randomness)
+        typed = concealer.intent(intent_data(opened)) if opened else {}
+        ticket = mint(
+            scope.caveats,
+            key=ticket_key,
+            sid=sid,
+            minted_at=at,
+            intent=str(typed.get("digest", "")),
+            nonce=outside.randomness(NONCE_BYTES).hex(),
+        )
+        opening = opening_data(agent, workspace, needs_enforcement, conceal)
         receipt = receipts.create(
             sid, opening=opening, at=at, auditor=auditor, randomness=outside.randomness
         )
-        if opened:
-            receipt.append("intent", intent_data(opened), at=at)
+        if typed:
+            receipt.append("intent", typed, at=at)
         receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)
     except BrokerError:
         alive.drop()
@@ -173,6 +180,7 @@ def begin(
         alive,
         outside,
         at,
+        concealer,
         opened,
         scope.warnings,
     )
@@ -194,6 +202,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
             past.take(entry.kind, entry.data, entry.at)
         ticket = past.root()
         workspace = Path(past.workspace)
+        concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     except BrokerError:
@@ -207,4 +216,6 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         randomness=outside.randomness,
     )
     custody = Custody(guard, ticket_key, past.tickets, past.holders)
-    return Ground(workspace, catalogs, resolver, custody, receipt, alive, outside, past.at)
+    return Ground(
+        workspace, catalogs, resolver, custody, receipt, alive, outside, past.at, concealer
+    )

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.budget import rebuilt
-from broker.errors import Break
+from broker.errors import Break, InputError
+from broker.sessions.conceal import concealed_names
 from broker.sessions.records import recorded_ticket
 from broker.ticket import Ticket
 
@@ -33,6 +34,7 @@ class Past:
         self.workspace = ""
         self.agent = ""
         self.needs_enforcement = False
+        self.conceal: tuple[str, ...] = ()
         self.at = 0
         self.tickets: dict[str, Ticket] = {}
         self.holders: dict[str, str] = {}
@@ -49,6 +51,7 @@ class Past:
             self.workspace = _text(data, "workspace")
             self.agent = _text(data, "agent")
             self.needs_enforcement = data.get("needs_enforcement") is not False
+            self.conceal = _conceal(data)
         elif kind == "ticket":
             self._root = recorded_ticket(data, self._key)
             self.tickets[self._root.id] = self._root
@@ -89,3 +92,11 @@ def _text(data: Mapping[str, object], name: str) -> str:
     if not isinstance(value, str):
         raise Break("schema", f"an entry of the session has no `{name}`")
     return value
+
+
+def _conceal(data: Mapping[str, object]) -> tuple[str, ...]:
+    names = data.get("conceal", [])
+    try:
+        return concealed_names(names if isinstance(names, list) else [""])
+    except (InputError, AttributeError):
+        raise Break("schema", "the session conceals fields that are not known") from None

@@ -13,7 +13,7 @@ kept as its blocks without its MAC, so that who reads a receipt cannot use the t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -53,18 +53,26 @@ def wellformed(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def opening_data(agent: str, workspace: Path, needs_enforcement: bool = False) -> Data:
+def opening_data(
+    agent: str,
+    workspace: Path,
+    needs_enforcement: bool = False,
+    conceal: Sequence[str] = (),
+) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
         writer = version(DISTRIBUTION)
     except PackageNotFoundError:
         writer = "unknown"
-    return {
+    data: Data = {
         "writer": f"{DISTRIBUTION} {writer}",
         "agent": told(agent, MAX_NAME_CHARS),
         "workspace": wellformed(os.fspath(workspace)),
         "needs_enforcement": needs_enforcement,
     }
+    if conceal:
+        data["conceal"] = list(conceal)
+    return data
 
 
 def intent_data(intent: Intent) -> Data:

@@ -255,3 +255,18 @@ def test_the_clock_may_go_back() -> None:
     for at in (AT - 1_000_000, AT, AT - 5_000_000):
         chain.accept(chain.compose("note", "{}", format_at(at)))
     assert chain.went_back == 2
+
+
+@pytest.mark.parametrize("value", [["A" * 43, "A" * 43], [], "x", ["short"], [1]])
+def test_commitments_of_another_form_are_a_break(value: object) -> None:
+    """A holder of the key cannot commit twice to one digest, or to what is no digest."""
+    writer, reader = Chain("s1", KEY), Chain("s1", KEY)
+    opening = writer.compose("open", '{"format":"receipt/1"}', WHEN)
+    writer.push("open", WHEN, opening)
+    reader.accept(opening)
+    assert broken(reader, writer.compose("note", encode_data({"_sd": value}), WHEN)) == "schema"
+    good = encode_data({"_sd": ["A" * 43, "B" * 43]})
+    reader.accept(writer.compose("note", good, WHEN))
+    quoted = encode_data({"text": 'says "_sd": nothing'})
+    writer.push("note", WHEN, writer.compose("note", good, WHEN))
+    reader.accept(writer.compose("note", quoted, WHEN))

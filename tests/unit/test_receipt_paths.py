@@ -171,7 +171,7 @@ def test_a_repeated_last_leaf_is_another_tree() -> None:
 
 
 def test_making_a_path_keeps_little() -> None:
-    """Over a hundred thousand lines, only the right edge of one subtree and a row of leaves are held at a time."""
+    """Over a hundred thousand lines, only one right edge and a row of leaves are held."""
     most = 0
 
     class Watched(paths.Frontier):

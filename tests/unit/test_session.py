@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from broker.calls import Decision
 from broker.errors import AttenuationError, FatalStoreError, InputError, StoreError
 from broker.events import CallDecided, Event, SessionSealed, TicketDelegated
+from broker.receipt.commitment import shown
 from broker.session import Session
+from broker.sessions.conceal import Disclosures
 from tests.sessionkit import Bench, bench, drop
 
 __all__ = ["bench"]
@@ -310,3 +313,43 @@ def test_required_enforcement_is_kept_when_resumed(bench: Bench) -> None:
     drop(session)
     again = Session.resume(session.sid, home=bench.home, outside=bench.outside)
     assert caveat(again.decide("Bash", {"command": "ls"})) == "enforcement"
+
+
+def test_a_session_conceals_what_was_asked(bench: Bench) -> None:
+    """Nothing concealed stands in the receipt in clear, all of it is kept, and it verifies."""
+    session = bench.open(intent="find the leak of acme", conceal=["intent,arguments", "notes"])
+    assert read(session, call_id="c1").allowed
+    assert caveat(session.decide("Read", {"file_path": "/srv/acme/plan"})) == "paths"
+    session.note("acme again", source="test")
+    session.seal()
+    content = session.receipt_path.read_text()
+    assert "acme" not in content
+    assert "src/a.py" not in content
+    assert bench.verdict(session.sid).state == "SEALED"
+    kept = Disclosures(session.folder).read()
+    values = [shown(data, kept) for _, data in bench.entries(session.sid)]
+    assert values[0] == ({}, 0)
+    assert values[1] == ({"line": "find the leak of acme"}, 0)
+    assert values[3][0]["subjects"] == [{"access": "read", "path": "src/a.py"}]
+    assert set(values[4][0]) == {"args", "reason", "subjects", "value"}
+    assert values[5] == ({"text": "acme again"}, 0)
+    assert session.ticket.intent == bench.entries(session.sid)[1][1]["digest"]
+    assert session.ticket.intent != sha256(b"find the leak of acme").hexdigest()
+
+
+def test_a_resumed_session_conceals_as_before(bench: Bench) -> None:
+    """What a session conceals is read from its receipt, not from whoever resumes it."""
+    session = bench.open(conceal=["arguments"])
+    drop(session)
+    again = Session.resume(session.sid, home=bench.home, outside=bench.outside)
+    assert read(again).allowed
+    again.seal()
+    assert "src/a.py" not in again.receipt_path.read_text()
+
+
+def test_what_cannot_be_kept_is_not_decided(bench: Bench) -> None:
+    """A call whose concealed values cannot be written is refused, like one without a receipt."""
+    session = bench.open(conceal=["arguments"])
+    (session.folder / "disclosures").mkdir()
+    assert caveat(read(session)) == "session"
+    assert caveat(read(session)) == "session"

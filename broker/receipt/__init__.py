@@ -10,6 +10,12 @@ The rooms, from the ground up:
 - ``entry``   what a line may hold, and its one spelling
 - ``chain``   what the next line must be
 - ``head``    how many lines are acknowledged
+- ``scan``    walking the lines of a file
+- ``demand``  the levels, and what is asked for
+- ``untagged`` a chain whose secret is not at hand
+- ``evidence`` what is opened, in which order
+- ``inspection`` every line, and who vouches for them
+- ``survey``  what lies behind the first break
 - ``verify``  the verdict
 - ``journal`` the two files under their lock: order, recovery, failures
 - ``writer``  one receipt, open for appending

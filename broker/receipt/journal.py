@@ -41,7 +41,7 @@ from broker.receipt.form import RECEIPT, RECOVER, SEAL, Form
 from broker.receipt.head import HEAD_BYTES, SLOT_BYTES, Head, HeadForm, Slots
 from broker.receipt.keys import Key
 from broker.receipt.merkle import Frontier
-from broker.receipt.verify import Walk
+from broker.receipt.scan import Walk
 
 RESERVE_NAME: Final = "receipt.reserve"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)

@@ -32,7 +32,7 @@ from broker.receipt.chain import LineTags
 from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Inspection, inspecting
+from broker.receipt.inspection import Inspection, Mark, Progress, inspecting
 from broker.receipt.keys import Key
 
 if TYPE_CHECKING:
@@ -154,6 +154,14 @@ def _warnings(found: Inspection, signed: int, now: int | None) -> Iterator[str]:
             yield f"the open line promises level {found.promise}"
 
 
+def expected(demand: Demand) -> tuple[Mark, ...]:
+    """Return what a demand knows of the lines."""
+    if demand.expect is None:
+        return ()
+    n, last = demand.expect
+    return (Mark(n, "the expected head", last=last),)
+
+
 def _name(path: Path, head: Path | None, sid: str | None) -> str:
     if sid is not None:
         return sid
@@ -170,6 +178,8 @@ def verify(
     checkpoint: Path | None = None,
     vkeys: Sequence[VerifyKey] = (),
     demand: Demand = ANY,
+    marks: Sequence[Mark] = (),
+    progress: Progress | None = None,
 ) -> Verdict:
     """
     Verify a receipt from its first line to its last.
@@ -186,13 +196,15 @@ def verify(
         checkpoint: its checkpoint; a file that is not there counts as none.
         vkeys: the public keys that may have signed the checkpoint.
         demand: what it must come to.
+        marks: what else is known of its lines.
+        progress: told now and then how many bytes are verified.
 
     Raises:
         Break: tampering, loss, a break, or less than what was promised or asked for.
         UnverifiableError: an unsafe or missing file, or nothing to verify, or to verify with.
     """
     evidence = Evidence(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
-    with inspecting(evidence, demand.expect) as found:
+    with inspecting(evidence, (*marks, *expected(demand)), progress) as found:
         found.run()
         return judge(found, demand, now)
 

@@ -57,8 +57,8 @@ class Bar:
 
 @contextmanager
 def progress(total: int) -> Iterator[Bar | None]:
-    """Yield what to tell the progress to; None where nobody would see it."""
-    if not sys.stderr.isatty():
+    """Yield what to tell the progress to; None where nobody would see it, or of no total."""
+    if not total or not sys.stderr.isatty():
         yield None
         return
     bar = Bar(total)

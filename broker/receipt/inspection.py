@@ -86,7 +86,7 @@ class Inspection:
         self.size = files.size
         self.promise: Level = "mac"
         self._known = marks
-        self._progress = progress
+        self.progress = progress
         self._covered = 0  # where the lines under the checkpoint end
         self.done = False
         self._begin(files.fd)
@@ -183,9 +183,9 @@ class Inspection:
         told = 0
         while True:
             start = chain.size
-            if self._progress is not None and start - told >= _TOLD_BYTES:
+            if self.progress is not None and start - told >= _TOLD_BYTES:
                 told = start
-                self._progress(start)
+                self.progress(start)
             try:
                 next(walk)
             except StopIteration:

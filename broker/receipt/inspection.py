@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -36,13 +36,27 @@ _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
-    """What the first ``n`` lines must come to: the last one's hash, or their root."""
+class Mark:
+    """
+    What the first ``n`` lines must come to, as somebody says who knew them.
+
+    Args:
+        n: how many lines, from the first.
+        says: who says it, for messages.
+        last: the hash of the last of them; empty says nothing of it.
+        root: their Merkle root; empty says nothing of it.
+        reason: of the break where another line stands there.
+    """
 
     n: int
     says: str
     last: str = ""
     root: bytes = b""
+    reason: str = "fork"
+
+
+Progress = Callable[[int], None]
+_TOLD_BYTES: Final = 1_048_576  # between two calls of a `Progress`
 
 
 class Inspection:
@@ -54,19 +68,27 @@ class Inspection:
 
     Args:
         evidence: what is read, and what it is verified with.
-        expect: the number of lines and the last one's hash, as somebody wrote them down.
         files: what is open.
+        marks: what else is known of the lines.
+        progress: told now and then how many of ``size`` bytes are verified.
     """
 
-    def __init__(self, evidence: Evidence, expect: tuple[int, str] | None, files: Opened) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        files: Opened,
+        marks: Sequence[Mark] = (),
+        progress: Progress | None = None,
+    ) -> None:
         self.evidence = evidence
-        self._expect = expect
         self.slots = files.slots
         self._kept = files.kept
         covers = files.checkpoint is not None and files.checkpoint.size > 0
         self.checkpoint = files.checkpoint if covers else None
         self.size = files.size
         self.promise: Level = "mac"
+        self._known = marks
+        self.progress = progress
         self._covered = 0  # where the lines under the checkpoint end
         self.done = False
         self._begin(files.fd)
@@ -82,13 +104,12 @@ class Inspection:
         except OSError as error:
             raise unreadable("receipt", evidence.path, error) from error
         self._walk = Walk(fd, size, self.chain, self.slots)
-        self._marks: dict[int, list[_Mark]] = {}
-        if self._expect is not None:
-            n, last = self._expect
-            self._marks.setdefault(n, []).append(_Mark(n, "the expected head", last=last))
+        self._marks: dict[int, list[Mark]] = {}
+        for mark in self._known:
+            self._marks.setdefault(mark.n, []).append(mark)
         if self.checkpoint is not None:
             n, root = self.checkpoint.size, self.checkpoint.root
-            self._marks.setdefault(n, []).append(_Mark(n, "the checkpoint", root=root))
+            self._marks.setdefault(n, []).append(Mark(n, "the checkpoint", root=root))
 
     def _chain(self, tree: bool) -> Chain:
         key, sid = self.evidence.key, self.evidence.sid
@@ -166,8 +187,12 @@ class Inspection:
         """Walk the lines, and meet each mark where it stands."""
         chain = self.chain
         walk = iter(self._walk)
+        told = 0
         while True:
             start = chain.size
+            if self.progress is not None and start - told >= _TOLD_BYTES:
+                told = start
+                self.progress(start)
             try:
                 next(walk)
             except StopIteration:
@@ -181,14 +206,14 @@ class Inspection:
             yield
         self._end()
 
-    def _meet(self, marks: list[_Mark], start: int) -> None:
+    def _meet(self, marks: list[Mark], start: int) -> None:
         """Compare the lines so far with what somebody else says of them."""
         chain = self.chain
         line = chain.n - 1
         for mark in marks:
             if mark.last and chain.last != mark.last:
                 message = f"line {line} is not the one that {mark.says} names"
-                raise Break("fork", message, line=line, offset=start)
+                raise Break(mark.reason, message, line=line, offset=start)
             if mark.root:
                 if chain.tree is None or chain.tree.root() != mark.root:
                     message = f"the first {chain.n} lines are not those that {mark.says} signs"
@@ -206,7 +231,7 @@ class Inspection:
         if self._marks:
             mark = self._marks[min(self._marks)][0]
             raise chain.broken(
-                "truncated", f"{mark.says} covers {mark.n} lines and {chain.n} are left"
+                "truncated", f"{mark.says} names {mark.n} lines and {chain.n} are left"
             )
         check_end(chain, self.slots.head if self.slots else None)
         if checkpoint is not None and checkpoint.size < chain.n:
@@ -275,12 +300,14 @@ class Inspection:
 
 
 @contextmanager
-def inspecting(evidence: Evidence, expect: tuple[int, str] | None = None) -> Iterator[Inspection]:
+def inspecting(
+    evidence: Evidence, marks: Sequence[Mark] = (), progress: Progress | None = None
+) -> Iterator[Inspection]:
     """
-    Open a receipt and what it is verified with.
+    Open a receipt and what it is verified with; the arguments are those of ``Inspection``.
 
     Raises:
         Break, UnverifiableError: as ``opened``.
     """
     with opened(evidence) as files:
-        yield Inspection(evidence, expect, files)
+        yield Inspection(evidence, files, marks, progress)

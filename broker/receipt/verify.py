@@ -33,7 +33,7 @@ from broker.receipt.chain import LineTags
 from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Inspection, inspecting
+from broker.receipt.inspection import Inspection, Mark, Progress, inspecting
 from broker.receipt.keys import Key
 
 if TYPE_CHECKING:
@@ -168,6 +168,14 @@ def _warnings(found: Inspection, demand: Demand, signed: int, now: int | None) -
             yield f"the open line promises level {found.promise}"
 
 
+def expected(demand: Demand) -> tuple[Mark, ...]:
+    """Return what a demand knows of the lines."""
+    if demand.expect is None:
+        return ()
+    n, last = demand.expect
+    return (Mark(n, "the expected head", last=last),)
+
+
 def _name(path: Path, head: Path | None, sid: str | None) -> str:
     if sid is not None:
         return sid
@@ -184,6 +192,8 @@ def verify(
     checkpoint: Path | None = None,
     vkeys: Sequence[VerifyKey] = (),
     demand: Demand = ANY,
+    marks: Sequence[Mark] = (),
+    progress: Progress | None = None,
     auditor: Auditor | None = None,
 ) -> Verdict:
     """
@@ -201,6 +211,8 @@ def verify(
         checkpoint: its checkpoint; a file that is not there counts as none.
         vkeys: the public keys that may have signed the checkpoint.
         demand: what it must come to.
+        marks: what else is known of its lines.
+        progress: told now and then how many bytes are verified.
         auditor: the auditor's key, for a session that must be forward-secure. It checks the
             tags, and the head by its aggregate, where ``key`` is None too.
 
@@ -210,7 +222,7 @@ def verify(
     """
     name = _name(path, head, sid)
     evidence = Evidence(path, name, key, head, checkpoint, tuple(vkeys), auditor)
-    with inspecting(evidence, demand.expect) as found:
+    with inspecting(evidence, (*marks, *expected(demand)), progress) as found:
         found.run()
         return judge(found, demand, now)
 

@@ -24,6 +24,7 @@ from broker.calls import Decision, Refusal
 from broker.errors import AttenuationError, BrokerError, StoreError
 from broker.events import (
     CallDecided,
+    CheckpointFailed,
     IntentOpened,
     ResultRecorded,
     SessionOpened,
@@ -331,6 +332,9 @@ class Session:
         Args:
             reason: ``complete`` or ``interrupted``.
 
+        The last checkpoint covers the seal. Where it cannot be signed that is told on the bus,
+        and the next start signs it.
+
         Raises:
             StoreError: the seal cannot be written; the receipt stays open.
         """
@@ -342,11 +346,13 @@ class Session:
             try:
                 self._receipt.seal(reason, at=at)
             except BrokerError:
-                self._ground.alive.drop()
+                self._ground.abandon()
                 raise
             self._receipt.close()
-            self._ground.alive.release()
+            fault = self._ground.end()
         self.bus.publish(SessionSealed(at, self.sid, reason))
+        if fault:
+            self.bus.publish(CheckpointFailed(at, self.sid, fault))
 
     # ── inside the lock ──
 
@@ -364,10 +370,12 @@ class Session:
         try:
             if self._ground.concealer.conceals(kind):
                 data = self._ground.concealer.take(kind, data)
-            return self._receipt.append(kind, data, at=at, durable=durable)
+            entry = self._receipt.append(kind, data, at=at, durable=durable)
         except BrokerError as error:
             self._over = f"the receipt cannot be written: {error}"
             return None
+        self._ground.checkpoints.wrote(entry.n)
+        return entry
 
     def _record(self, kind: str, data: Data) -> int:
         with self._lock:

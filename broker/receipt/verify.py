@@ -55,7 +55,8 @@ class Verdict:
     that the head does not cover yet.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
-    covered by the checkpoint of ``signer``; 0 without one.
+    covered by the checkpoint of ``signer``; 0 without one. ``forward`` says that the head, or
+    the auditor's key, shows a forward-secure session.
     """
 
     state: State
@@ -72,6 +73,7 @@ class Verdict:
     tags: Literal["checked", "unchecked"] = "checked"
     signed_lines: int = 0
     signer: str = ""
+    forward: bool = False
 
     @property
     def head(self) -> str:
@@ -115,6 +117,7 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         tags="checked" if found.tagged else "unchecked",
         signed_lines=signed,
         signer=checkpoint.origin.removesuffix(f"/receipt/{chain.sid}") if checkpoint else "",
+        forward=found.forward,
     )
 
 

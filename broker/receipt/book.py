@@ -31,7 +31,7 @@ from broker.receipt.entry import HEX64, check_sid
 from broker.receipt.form import LEDGER, OPEN
 from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
 from broker.receipt.keys import Key
-from broker.receipt.verify import Walk
+from broker.receipt.scan import Walk
 
 LEDGER_SID: Final = "ledger"
 Archived = Callable[[str], Key | None]

@@ -8,7 +8,6 @@ the auditor can follow the keys to the end, and the host can go on with the next
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -19,46 +18,38 @@ import pytest
 
 from broker.receipt.ratchetfile import ratchet_path
 from broker.receipt.store import Receipts
+from tests.crash.test_receipt_crash import (
+    acknowledged_in,
+    before,
+    check_law,
+    check_ledger,
+    telling,
+    within,
+)
 from tests.forwardkit import AUDITOR, by_auditor, on_host
-from tests.receiptkit import AT, Faults, decision, in_child, new_receipts, outcome
+from tests.receiptkit import AT, Faults, Scene, decision, in_child, new_receipts, outcome
 
 FINE = {"OPEN", "TORN", "SEALED", "INTERRUPTED"}
-NEVER_BEGAN = {"store.never_began", "unverifiable.missing"}
+NEVER_BEGAN = {"store.never_began", "unverifiable.missing", "unverifiable.nothing"}
 
 
-def before(name: str, real: Callable[..., Any], *arguments: Any) -> None:
-    """Die instead of the call."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def within(name: str, real: Callable[..., Any], *arguments: Any) -> None:
-    """Die after half of a write, or right after any other call."""
-    if name in {"write", "pwrite"}:
-        fd, content, *place = arguments
-        real(fd, content[: len(content) // 2], *place)
-    else:
-        real(*arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def life(receipts: Receipts, tell: Callable[[int], object]) -> None:
+def life(receipts: Receipts, tell: Callable[[Any], object]) -> None:
     """Live through all that a session does: begin, append, lose a line, resume, seal."""
     receipt = receipts.create("s1", opening={"agent": "x"}, at=AT, auditor=AUDITOR.public)
     for i in range(2):
-        tell(receipt.append("decision", decision(i), at=AT).n)
+        tell(receipt.append("decision", decision(i), at=AT))
         receipt.append("note", {}, at=AT, durable=False)
     receipt.close()
     with open(receipt.path, "ab") as file:
         file.write(b'{"at":"2026')
     receipt = receipts.resume("s1", at=AT)
-    tell(receipt.append("decision", decision(9), at=AT).n)
-    tell(receipt.seal("complete", at=AT).n)
+    tell(receipt.append("decision", decision(9), at=AT))
+    tell(receipt.seal("complete", at=AT))
 
 
 def lived(receipts: Receipts, log: Path) -> None:
     """Live, and note in a file what was acknowledged."""
-    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    life(receipts, lambda n: os.write(fd, f"\n{n}\n".encode()))
+    life(receipts, telling(log))
 
 
 def sealed(receipts: Receipts) -> str:
@@ -78,19 +69,21 @@ def test_every_call_may_be_the_last(tmp_path: Path, act: Callable[..., Any]) -> 
         log.touch()
         dying = new_receipts(place, Faults(at, act).disk())
         assert in_child(partial(lived, dying, log)) == -signal.SIGKILL
-        acknowledged = [int(n) for n in re.findall(r"^(\d+)$", log.read_text(), re.M)]
+        acknowledged = acknowledged_in(log)
         receipts = new_receipts(place)
+        scene = Scene(receipts)
+        check_law(scene, "s1", acknowledged)
+        check_ledger(scene, acknowledged)
         if acknowledged:
-            assert on_host(receipts, "s1") in FINE
             assert by_auditor(receipts, "s1") in FINE
         answer = outcome(partial(sealed, receipts))
         answers.add(answer)
+        check_ledger(scene, acknowledged)
         if answer in NEVER_BEGAN:
             assert not acknowledged
             continue
         assert answer in {"seal", "store.sealed"}
-        lines = receipts.path("s1").read_bytes().split(b"\n")[:-1]
-        assert len(lines) > max(acknowledged, default=0)
+        check_law(scene, "s1", acknowledged)
         assert on_host(receipts, "s1") in {"SEALED", "INTERRUPTED"}
         assert by_auditor(receipts, "s1") in {"SEALED", "INTERRUPTED"}
         assert not ratchet_path(receipts.head_path("s1")).exists()

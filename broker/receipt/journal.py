@@ -147,8 +147,7 @@ class Journal:
         if size < chain.size:
             raise chain.broken("truncated", "the receipt became shorter")
         walk = Walk(self._log, size, chain, slots)
-        for _ in walk:
-            pass
+        walk.run()
         self._walked(slots)
         # A session that never began has no line to mend.
         if walk.fragment and at is not None and chain.n:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from broker.cli.exits import ALLOWED
-from broker.cli.output import json_out, out, table
+from broker.cli.output import json_out, out, printable, table
 from broker.cli.typed import Json
 from broker.errors import InputError, UnverifiableError
 
@@ -45,6 +45,19 @@ Examples:
 
 \b
 `broker run` makes the keys too. Keys that exist are left alone: `broker key rotate` changes them.
+{_CODES}
+"""
+ROTATE_EXAMPLES = f"""\
+\b
+Examples:
+  broker key rotate
+  broker key rotate --json
+
+\b
+Both keys are changed, by a row of the ledger that the outgoing key signs. Receipts of before
+verify as they did: the old line key and the old vkey go to the archive. The old seed is gone, so
+nobody signs with it any more. Give the new vkey to whoever verifies what comes from here on.
+No session may be running. A change that was cut off is finished first.
 {_CODES}
 """
 ARCHIVE_EXAMPLES = f"""\
@@ -109,6 +122,36 @@ def new(as_json: Json = False) -> int:
     return _tell(home, load_or_create_key(line), load_or_create_signing_key(signing), as_json)
 
 
+@app.command("rotate", epilog=ROTATE_EXAMPLES)
+def rotate(as_json: Json = False) -> int:
+    """Change both keys, and archive the old ones."""
+    import time
+
+    from broker.home import Home
+    from broker.receipt.rotation import finish
+    from broker.receipt.rotation import rotate as rotated
+    from broker.sessions.alive import running
+    from broker.sessions.recovery import seal_abandoned
+
+    home = Home.find(os.environ)
+    finish(home)
+    key, _ = _in_use(home)
+    busy = running(home.sessions)
+    if busy:
+        raise InputError(f"session `{busy[0]}` is running: end it first")
+    for old in seal_abandoned(home, key, time.time_ns):
+        if old.fault:
+            raise InputError(f"session `{old.sid}` is not ended: {printable(old.fault)}")
+    changed = rotated(home, time.time_ns())
+    key, signing = _in_use(home)
+    if as_json:
+        return _tell(home, key, signing, as_json)
+    out(f"changed: line key {changed.kid_from} to {changed.kid_to}")
+    out("archived: the old line key and the old vkey; the old seed is gone")
+    out()
+    return _tell(home, key, signing, as_json)
+
+
 @app.command("archive", epilog=ARCHIVE_EXAMPLES)
 def archive(as_json: Json = False) -> int:
     """List the keys that were in use before."""
@@ -132,8 +175,14 @@ def archive(as_json: Json = False) -> int:
 def _in_use(home: Home) -> tuple[Key, SigningKey]:
     from broker.receipt.keyring import line_key_path, signing_key_path
     from broker.receipt.keys import load_key
+    from broker.receipt.rotation import unfinished
     from broker.receipt.signing import load_signing_key
 
+    if unfinished(home):
+        raise UnverifiableError(
+            "a change of keys was cut off: `broker key rotate` or the next session finishes it",
+            code="unverifiable.rotation",
+        )
     try:
         return load_key(line_key_path(home)), load_signing_key(signing_key_path(home))
     except UnverifiableError as error:

@@ -2,29 +2,30 @@
 The tree over the lines of a file, for checkpoints that are not made by who wrote the lines.
 
 Decided here: how the ledger's tree is followed from row to row, and how a sealed receipt gets the
-checkpoint that its broker did not live to make. Not decided here: whether the lines are authentic
-(``verify``), what a checkpoint says (``checkpoint``).
+checkpoint that its broker did not live to make. Not decided here: what a line must be
+(``chain``), what a checkpoint says (``checkpoint``).
 
 Rules a maintainer keeps:
 
 - What is signed continues what was signed before: a file that was rewritten gets no checkpoint,
   since that would cover up the rewriting.
-- A receipt is verified first, and covered only when its lines are the ones that were verified.
+- A receipt is covered only by who has its line key, and in the pass that verifies it.
 """
 
 from __future__ import annotations
 
 import os
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from broker.errors import Break, UnverifiableError
+from broker.errors import Break
 from broker.limits import MAX_LINE_BYTES
 from broker.receipt import disk
+from broker.receipt.chain import Chain
 from broker.receipt.checkpoint import Checkpoint, CheckpointFile
+from broker.receipt.keys import Key
 from broker.receipt.merkle import Frontier
-from broker.receipt.paths import lines_of
+from broker.receipt.verify import Walk, read_head
 
 _CHUNK_BYTES: Final = 262_144
 
@@ -100,35 +101,38 @@ class FollowedTree:
             raise Break("root", f"the first {before.size} rows are not those that were signed")
 
 
-def cover(path: Path, note: CheckpointFile, lines: int, last: str) -> None:
+def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> bool:
     """
-    Sign a checkpoint over a whole receipt that was verified.
+    Sign a checkpoint over a sealed receipt that has none over all of it; verify it meanwhile.
 
     Args:
-        path: the receipt.
-        note: where the checkpoint goes.
-        lines: how many lines the verifier found.
-        last: the hash of the last one.
+        path, head: the receipt, and its head.
+        sid: its session.
+        key: its line key.
+        file: where the checkpoint goes.
+
+    Returns:
+        Whether the receipt is sealed, and so covered now.
 
     Raises:
-        Break: other lines are there than were verified (``fork``), or were signed (``root``).
+        Break: it does not verify, or is not what was signed before (``root``).
         UnverifiableError: a file is missing or unsafe.
         OSError: one cannot be read or written.
     """
+    before, slots = file.read(), read_head(head, sid, key)
     fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
-    edge, latest, before = Frontier(), b"", note.read()
     try:
-        for line in lines_of(fd):
-            edge.append(line)
-            latest = line
-            if before is not None and edge.size == before.size and edge.root() != before.root:
-                raise Break("root", f"the first {before.size} lines are not those that were signed")
-    except OSError as error:
-        raise UnverifiableError(
-            f"the receipt `{path}` cannot be read: {error}", code="unverifiable.unreadable"
-        ) from error
+        chain = Chain(sid, key)
+        for _ in Walk(fd, os.fstat(fd).st_size, chain, slots):
+            if before is not None and chain.n == before.size and _root(chain) != before.root:
+                raise chain.broken("root", "the lines so far are not those that were signed")
     finally:
         os.close(fd)
-    if (edge.size, sha256(latest).hexdigest()) != (lines, last):
-        raise Break("fork", "the receipt changed after it was verified")
-    note.put(lines, edge.root())
+    if chain.closing:
+        file.put(chain.n, _root(chain))
+    return bool(chain.closing)
+
+
+def _root(chain: Chain) -> bytes:
+    assert chain.tree is not None  # noqa: S101  made with one
+    return chain.tree.root()

@@ -29,9 +29,11 @@ from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
 from broker.policy import policy_loader
 from broker.receipt import disk
-from broker.receipt.checkpoint import CheckpointFile, of_receipt
+from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile, of_receipt
+from broker.receipt.covering import FollowedTree
 from broker.receipt.keyring import line_key_path, signing_key_path
 from broker.receipt.keys import load_key, load_or_create_key
+from broker.receipt.rotation import CHECKPOINT_NAME, finish
 from broker.receipt.sealing import AuditorKey
 from broker.receipt.signing import load_or_create_signing_key
 from broker.receipt.store import Receipts
@@ -189,7 +191,7 @@ def begin(
         if typed:
             receipt.append("intent", typed, at=at)
         receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)
-        checkpoints = checkpointer(home, receipt, outside)
+        checkpoints = checkpointer(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
         alive.drop()
@@ -223,6 +225,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     Rebuild what an unsealed session stood on; see ``Session.resume``.
     """
     check_folders(home)
+    finish(home)
     key = load_key(key_path(home))
     ticket_key = session_key(key.secret, sid)
     receipts = Receipts(home, key)
@@ -237,7 +240,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
-        checkpoints = checkpointer(home, receipt, outside)
+        checkpoints = checkpointer(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
         alive.drop()
@@ -264,18 +267,22 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     )
 
 
-def checkpointer(home: Home, receipt: Receipt, outside: Outside) -> Checkpointer:
+def checkpointer(
+    home: Home, receipts: Receipts, receipt: Receipt, outside: Outside
+) -> Checkpointer:
     """
-    Return what signs the checkpoints of a session; it has not begun.
+    Return what signs the checkpoints of a session, and of the ledger; it has not begun.
 
     Raises:
-        UnverifiableError: the signing key is unsafe.
-        StoreError: there is none, and none can be made.
+        UnverifiableError: the signing key is unsafe, or the ledger's checkpoint is.
+        StoreError: there is no key, and none can be made.
     """
     key = load_or_create_signing_key(signing_key_path(home), randomness=outside.randomness)
-    sid = receipt.sid
-    file = CheckpointFile(home.checkpoints / sid, key, of_receipt(sid))
+    sid, ledger = receipt.sid, receipts.ledger
+    rows = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), key, OF_LEDGER)
+    tree = FollowedTree(ledger.path, ledger.head_path, rows.read())
+    own = CheckpointFile(home.checkpoints / sid, key, of_receipt(sid))
     return Checkpointer(
-        [Track(receipt.snapshot, file)],
+        [Track(receipt.snapshot, own), Track(tree.snapshot, rows)],
         tell=lambda why: outside.bus.publish(CheckpointFailed(outside.clock(), sid, why)),
     )

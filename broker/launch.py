@@ -28,7 +28,7 @@ from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, adapter_for
 from broker.child import Child
-from broker.config import load_config
+from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
@@ -43,6 +43,7 @@ from broker.sessions.ground import Outside, key_path
 from broker.sessions.recovery import seal_abandoned
 
 SOCKET_NAME: Final = "s"
+ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ def run(
             return _guarded(session, launch, program, how, child)
         finally:
             _sealed(session, child, streams, quiet=quiet)
+            _anchored(session.sid, found, config, streams)
 
 
 def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> None:
@@ -201,6 +203,27 @@ def _sealed(session: Session, child: Child, streams: Streams, *, quiet: bool) ->
     if quiet:
         return
     streams.say(f"{counts}; {kept}")
+
+
+def _anchored(sid: str, home: Home, config: Config, streams: Streams) -> None:
+    """Hand the checkpoints in where the owner of this machine cannot take them back."""
+    if not config.anchors:
+        return
+    from broker.anchors.configured import in_background, queue  # noqa: PLC0415  most have none
+
+    try:
+        queue(home, [sid])
+    except BrokerError as error:
+        streams.say(f"warning: not anchored: {error}")
+        return
+    work = in_background(home, config.anchors)
+    work.start()
+    ended = work.finish(ANCHORING_S)
+    for handed in work.handed:
+        if handed.fault:
+            streams.say(f"warning: not anchored by `{handed.anchor}` yet: {handed.fault}")
+    if not ended or any(handed.fault for handed in work.handed):
+        streams.say("what is not anchored yet is handed in by `broker receipt anchor`")
 
 
 def _unguarded(

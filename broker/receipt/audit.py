@@ -9,7 +9,8 @@ A ``Break`` has the reasons of ``verify``, and those that only the ledger can kn
 - ``missing`` a receipt that began is gone; ``truncated`` it has fewer lines than a row names;
   ``swapped`` it has other lines than a row names, or ends otherwise
 - ``reused`` a session began twice; ``fork`` rows name two receipts; ``unlisted`` no row names it
-- ``retired`` a session that was taken away is there again
+- ``retired`` a session that was taken away is there again; ``downgrade`` it is not
+  forward-secure and began so, or the other way round
 - ``no_ledger`` the ledger is gone and sessions are not; ``kid``, ``kid_retired`` and ``order`` of
   the ledger itself
 
@@ -91,10 +92,14 @@ class Expected:
         Return the verdict with what there is to say of its rows.
 
         Raises:
-            Break: it is not what its rows say (``swapped``), or has none (``unlisted``).
+            Break: it is not what its rows say (``swapped``, ``downgrade``), or has none
+                (``unlisted``).
         """
         if self.listed is None:
             return _unlisted(verdict)
+        if verdict.forward != self.listed.forward:
+            kind = "a forward-secure" if self.listed.forward else "an ordinary"
+            raise Break("downgrade", f"it began as {kind} session, and the head says otherwise")
         end = self.listed.end
         stands = (verdict.lines, verdict.root, verdict.reason)
         if end is not None and stands != (end.n, end.root, end.reason):

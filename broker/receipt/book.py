@@ -56,7 +56,7 @@ _KID_MARK: Final = b',"kid":"'
 _TAIL_BYTES: Final = 4_096  # holds any row but one with a very long reason
 
 
-class Ended(NamedTuple):
+class EndRow(NamedTuple):
     """What the ``end`` row says: lines, hash of the last, root of the tree, and the reason."""
 
     n: int
@@ -85,7 +85,7 @@ class Listed(NamedTuple):
     changed_at: str
     n: int = 1
     last: str = ""
-    end: Ended | None = None
+    end: EndRow | None = None
     adopted: str = ""
     retired: str = ""
     clash: tuple[str, str] | None = None
@@ -165,7 +165,7 @@ class Book:
             self.sessions[sid] = known._replace(retired=data["reason"], changed_at=at)
         else:
             n, last = data["n"], data["last"]
-            end = Ended(n, last, data["root"], data["reason"]) if kind == "end" else None
+            end = EndRow(n, last, data["root"], data["reason"]) if kind == "end" else None
             self.sessions[sid] = _reached(known, n, last, end, at)
 
 
@@ -207,7 +207,7 @@ def _adopted(data: dict[str, Any], at: str, kid: str) -> Listed:
     )
 
 
-def _reached(known: Listed, n: int, last: str, end: Ended | None, at: str) -> Listed:
+def _reached(known: Listed, n: int, last: str, end: EndRow | None, at: str) -> Listed:
     """Move a session to a further point; see whether it is one that can follow."""
     same = last == known.last
     if known.end is not None:

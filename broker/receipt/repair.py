@@ -58,6 +58,11 @@ def adopt(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
         raise InputError(f"the receipt of `{sid}` is gone: `broker receipt retire {sid}`")
     listed = receipts.ledger.read().sessions.get(sid)
     key = receipts.ledger.key_named(listed.kid) if listed is not None else receipts.key
+    if listed is not None and listed.forward:
+        raise InputError(
+            f"session `{sid}` is forward-secure: the keys of its lines are gone from here, so "
+            "nothing of it can be signed anew"
+        )
     if key is None:
         raise UnverifiableError(f"the key of session `{sid}` is not here: put it back from a copy")
     head, data = _as_it_is(receipts, sid, key)

@@ -36,6 +36,7 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
+from broker.receipt.sealing import AuditorKey
 from broker.resolve import canonical_digest
 from broker.scope import parse_scope, render
 from broker.sessions.ground import Ground, Outside, again, begin
@@ -86,6 +87,7 @@ class Session:
         own: Sequence[str] = (),
         outside: Outside | None = None,
         needs_enforcement: bool = False,
+        auditor: AuditorKey | None = None,
         conceal: Sequence[str] = (),
     ) -> Session:
         """
@@ -101,6 +103,7 @@ class Session:
             outside: the clock, the randomness and the bus.
             needs_enforcement: refuse a call that nothing holds to the paths and hosts of the
                 scope, even where the scope names its tool; kept when the session is resumed.
+            auditor: makes the receipt forward-secure, for whoever holds the private half.
             conceal: what the receipt only commits to, such as ``intent``; see
                 ``broker.sessions.conceal``. Kept when the session is resumed.
 
@@ -119,6 +122,7 @@ class Session:
             own=own,
             outside=given,
             needs_enforcement=needs_enforcement,
+            auditor=auditor,
             conceal=conceal,
         )
         session = cls(ground)
@@ -163,6 +167,12 @@ class Session:
     def receipt_path(self) -> Path:
         """Where the receipt lies."""
         return self._receipt.path
+
+    @property
+    def head(self) -> str:
+        """How many lines there are and the last one's hash, as ``--expect-head`` takes them."""
+        n, last = self._receipt.last
+        return f"{n}:{last}"
 
     def find(self, name: str | None = None) -> Ticket:
         """

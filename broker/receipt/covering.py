@@ -23,9 +23,10 @@ from broker.limits import MAX_LINE_BYTES
 from broker.receipt import disk
 from broker.receipt.chain import Chain
 from broker.receipt.checkpoint import Checkpoint, CheckpointFile
+from broker.receipt.evidence import read_head
 from broker.receipt.keys import Key
 from broker.receipt.merkle import Frontier
-from broker.receipt.verify import Walk, read_head
+from broker.receipt.scan import Walk
 
 _CHUNK_BYTES: Final = 262_144
 

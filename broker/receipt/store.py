@@ -8,6 +8,7 @@ which rows there are (``ledger``).
     state/sessions/<sid>/receipt.jsonl   the receipt
     state/sessions/<sid>/receipt.torn-*  cut-off lines that were kept aside
     state/heads/<sid>                    its head, which is also the writers' lock
+    state/heads/<sid>.ratchet            the key of the next line, if it is forward-secure
 
 A session begins with its head, covering no line, then the empty receipt, then line 0, then its
 row in the ledger. So a crash in between leaves nothing that looks like a loss. Each further row
@@ -21,21 +22,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.errors import InputError, StoreError, UnverifiableError
+from broker.errors import BrokerError, InputError, StoreError, UnverifiableError
 from broker.home import Home
 from broker.receipt import disk
 from broker.receipt.audit import audit
 from broker.receipt.book import Archived, Book, Listed
 from broker.receipt.entry import Entry, check_sid, parse_at
 from broker.receipt.form import RECEIPT
+from broker.receipt.forward import FORWARD, begin_forward, is_forward
+from broker.receipt.forwardjournal import ForwardJournal
 from broker.receipt.head import HeadForm
+from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
 from broker.receipt.ledger import Ledger
+from broker.receipt.ratchet import Ratchet
+from broker.receipt.ratchetfile import BLANK, ratchet_path
+from broker.receipt.sealing import AuditorKey
 from broker.receipt.writer import Receipt
 
 RECEIPT_NAME: Final = "receipt.jsonl"
@@ -60,10 +68,9 @@ class SessionInfo:
 class _ListedReceipt(Receipt):
     """A receipt that tells the ledger how far it came, and how it ended."""
 
-    def __init__(self, sid: str, home: Home, key: Key, ledger: Ledger, system: disk.Disk) -> None:
-        path, head = home.sessions / sid / RECEIPT_NAME, home.heads / sid
-        super().__init__(sid, path, head, key, system)
-        self._kid = key.kid
+    def __init__(self, journal: Journal, kid: str, ledger: Ledger) -> None:
+        super().__init__(journal)
+        self._kid = kid
         self._ledger = ledger
         self._told = 1  # lines that the ledger knows of
 
@@ -157,18 +164,26 @@ class Receipts:
     ) -> None:
         self.key = key
         self.ledger = Ledger(home, key, system=system, archived=archived)
-        self._home = home
+        self.home = home
         self._disk = system
 
     def path(self, sid: str) -> Path:
         """Return where the receipt of ``sid`` lies."""
-        return self._home.sessions / check_sid(sid) / RECEIPT_NAME
+        return self.home.sessions / check_sid(sid) / RECEIPT_NAME
 
     def head_path(self, sid: str) -> Path:
         """Return where the head of ``sid`` lies."""
-        return self._home.heads / check_sid(sid)
+        return self.home.heads / check_sid(sid)
 
-    def create(self, sid: str, *, opening: Mapping[str, object], at: int) -> Receipt:
+    def create(
+        self,
+        sid: str,
+        *,
+        opening: Mapping[str, object],
+        at: int,
+        auditor: AuditorKey | None = None,
+        randomness: Callable[[int], bytes] = os.urandom,
+    ) -> Receipt:
         """
         Begin a session: its head, its receipt and the open line, durable on return.
 
@@ -176,16 +191,24 @@ class Receipts:
             sid: made by us, never by the agent.
             opening: what the open line records beside the format's name.
             at: the instant, in nanoseconds.
+            auditor: makes the session forward-secure; its start key is sealed to this key.
+            randomness: where a start key comes from.
 
         Raises:
-            InputError: ``sid`` cannot name a session, or ``opening`` names a ``format``.
+            InputError: ``sid`` cannot name a session, ``opening`` names what is ours to say, or
+                nothing can be sealed to the auditor's key.
             StoreError: such a session is there already, the disk refuses, or the ledger is not in
                 order.
         """
         disk.require_posix()
         path, head = self.path(sid), self.head_path(sid)
-        if "format" in opening:
-            raise InputError("the open line's `format` is not for the caller to choose")
+        for ours in ("format", FORWARD):
+            if ours in opening:
+                raise InputError(f"the open line's `{ours}` is not for the caller to choose")
+        start = None
+        if auditor is not None:
+            start, sealed = begin_forward(auditor, sid, randomness)
+            opening = {**opening, FORWARD: sealed.data()}
         for taken in (path, head):
             if os.path.lexists(taken):
                 raise StoreError(f"`{taken}` is there already", code="store.exists")
@@ -193,11 +216,15 @@ class Receipts:
         try:
             for folder in (path.parent, head.parent):
                 disk.make_private_folder(folder)
-            self._disk.replace(head, HeadForm(sid, self.key).first())
+            if start is not None:
+                self._disk.replace(ratchet_path(head), BLANK)
+            self._disk.replace(
+                head, HeadForm(sid, self.key).first("" if start is None else start.aggregate)
+            )
             os.close(os.open(path, os.O_WRONLY | disk.CREATE, 0o600))
             self._disk.sync_folder(path.parent)
             self._disk.sync_folder(path.parent.parent)
-            receipt = self._receipt(sid)
+            receipt = self._receipt(sid, start)
             receipt.begin({"format": RECEIPT.name, **opening}, at)
             receipt.tell_begun(opening, at)
         except FileExistsError as error:
@@ -250,7 +277,7 @@ class Receipts:
 
     def sessions(self) -> list[SessionInfo]:
         """Return every session that has a receipt or a head, the latest first."""
-        found = {*self._names(self._home.sessions), *self._names(self._home.heads)}
+        found = {*self._names(self.home.sessions), *self._names(self.home.heads)}
         infos = [info for sid in found if (info := self._info(sid)) is not None]
         return sorted(infos, key=lambda info: (info.changed_at, info.sid), reverse=True)
 
@@ -269,6 +296,10 @@ class Receipts:
         if not prefix:
             raise InputError("give the beginning of a session's name", code="receipt.sid")
         names = sorted(info.sid for info in sessions if info.sid.startswith(prefix))
+        if not names:  # nothing is left of it, perhaps, but its row
+            with suppress(BrokerError):
+                rows = self.ledger.read().sessions
+                names = sorted(sid for sid in rows if sid.startswith(prefix))
         if prefix in names:
             return prefix
         if not names:
@@ -283,12 +314,20 @@ class Receipts:
             )
         return names[0]
 
+    def checkpoint_path(self, sid: str) -> Path:
+        """Return where the latest checkpoint of ``sid`` lies, if it has one."""
+        return self.home.checkpoints / check_sid(sid)
+
     def has_receipt(self, sid: str) -> bool:
         """Whether anything lies in the place of the receipt of ``sid``."""
         return os.path.lexists(self.path(sid))
 
-    def _receipt(self, sid: str) -> _ListedReceipt:
-        return _ListedReceipt(check_sid(sid), self._home, self.key, self.ledger, self._disk)
+    def _receipt(self, sid: str, start: Ratchet | None = None) -> _ListedReceipt:
+        path, head = self.path(sid), self.head_path(sid)
+        journal = Journal(sid, path, head, self.key, self._disk)
+        if start is not None or is_forward(head, sid, self.key):
+            journal = ForwardJournal(sid, path, head, self.key, self._disk, start=start)
+        return _ListedReceipt(journal, self.key.kid, self.ledger)
 
     @staticmethod
     def _names(folder: Path) -> Iterator[str]:

@@ -34,6 +34,7 @@ from broker.receipt.covering import FollowedTree
 from broker.receipt.keyring import line_key_path, signing_key_path
 from broker.receipt.keys import load_key, load_or_create_key
 from broker.receipt.rotation import CHECKPOINT_NAME, finish
+from broker.receipt.sealing import AuditorKey
 from broker.receipt.signing import load_or_create_signing_key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
@@ -147,6 +148,7 @@ def begin(
     own: Sequence[str],
     outside: Outside,
     needs_enforcement: bool = False,
+    auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
 ) -> Ground:
     """
@@ -184,7 +186,9 @@ def begin(
             **opening_data(agent, workspace, needs_enforcement, conceal),
             "level": LEVEL,
         }
-        receipt = receipts.create(sid, opening=opening, at=at)
+        receipt = receipts.create(
+            sid, opening=opening, at=at, auditor=auditor, randomness=outside.randomness
+        )
         if typed:
             receipt.append("intent", typed, at=at)
         receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)

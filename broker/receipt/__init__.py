@@ -22,6 +22,7 @@ The rooms, from the ground up:
 - ``journal`` the two files under their lock: order, recovery, failures
 - ``writer``  one receipt, open for appending
 - ``book``    what the ledger says of every session
+- ``pages``   reading the ledger: which key signed which row
 - ``rows``    the two files of the ledger while a row is written
 - ``ledger``  the record of all sessions
 - ``audit``   whether receipts keep what the ledger says of them

@@ -12,6 +12,7 @@ import pytest
 from broker.events import Bus
 from broker.home import Home
 from broker.intent import TypedLine
+from broker.receipt.keyring import public_key
 from broker.receipt.keys import load_key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import Verdict, read_entries, verify
@@ -66,9 +67,16 @@ class Bench:
         return [(entry.kind, dict(entry.data)) for entry in found]
 
     def verdict(self, sid: str) -> Verdict:
-        """Return the verdict on a receipt."""
+        """Return the verdict on a receipt, with its checkpoint."""
         receipts = self.receipts()
-        return verify(receipts.path(sid), key=self.key(), head=receipts.head_path(sid), sid=sid)
+        return verify(
+            receipts.path(sid),
+            key=self.key(),
+            head=receipts.head_path(sid),
+            sid=sid,
+            checkpoint=receipts.checkpoint_path(sid),
+            vkeys=(public_key(self.home),),
+        )
 
     def receipts(self) -> Receipts:
         """Return the receipts of this home."""

@@ -8,9 +8,10 @@ are written (``ledger``), and whether the receipts keep what the rows say (``aud
 Rules a maintainer keeps:
 
 - Only rows that ``chain`` accepted are read, and a row that is not understood is a break.
-- The key changes only at a ``rotate`` row signed by the outgoing key, and the last row must be
-  signed by the key this installation has now. Archived keys are believed for no other reason,
-  so a foreign ledger with its keys planted beside it does not verify.
+- The key changes only at a ``rotate`` row signed by the outgoing key, and agreed to by the
+  incoming one; the last row must be signed by the key this installation has now. Archived keys
+  are believed for no other reason, so a foreign ledger with its keys planted beside it does not
+  verify, also not when it hands over to our key, whose name anyone can know.
 - Rows only ever add demands. The two that lift some, ``adopt`` and ``retire``, hold a person's
   reason and stay visible for good.
 - One row written twice says no more than once: two starters may mend the same crash.
@@ -25,10 +26,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from broker.errors import Break, InputError, UnverifiableError
+from broker.limits import MAX_RECORD_DEPTH
 from broker.receipt import disk
 from broker.receipt.chain import Chain
-from broker.receipt.entry import HEX64, check_sid
+from broker.receipt.entry import HEX64, check_sid, strict_object
 from broker.receipt.form import LEDGER, OPEN
+from broker.receipt.handover import check_agreed
 from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
 from broker.receipt.keys import Key
 from broker.receipt.scan import Walk
@@ -43,13 +46,13 @@ _SHAPES: Final[dict[str, dict[str, type]]] = {
     "end": {"sid": str, "n": int, "last": str, "root": str, "reason": str},
     "adopt": {**_LISTS, "n": int, "last": str, "reason": str, "found": str},
     "retire": {"sid": str, "reason": str, "found": str},
-    "rotate": {"kid_from": str, "kid_to": str, "vkey_from": str, "vkey_to": str},
+    "rotate": {"agreed": str, "kid_from": str, "kid_to": str, "vkey_from": str, "vkey_to": str},
 }
 # Canonical text is sorted by key, so names and types can be compared in one go.
 _KEYS: Final = {kind: tuple(sorted(shape)) for kind, shape in _SHAPES.items()}
 _TYPES: Final = {kind: [_SHAPES[kind][key] for key in keys] for kind, keys in _KEYS.items()}
 _HASHES: Final = {
-    kind: tuple(key for key in keys if key in ("first", "last", "root"))
+    kind: tuple(key for key in keys if key in ("agreed", "first", "last", "root"))
     for kind, keys in _KEYS.items()
 }
 _KID_MARK: Final = b',"kid":"'
@@ -92,13 +95,14 @@ class Listed(NamedTuple):
 
 
 class Rotation(NamedTuple):
-    """One change of keys: the row's number, and what it names."""
+    """One change of keys: the row's number, what it names, and the incoming key's agreement."""
 
     n: int
     kid_from: str
     kid_to: str
     vkey_from: str
     vkey_to: str
+    agreed: str
 
 
 class Book:
@@ -322,6 +326,7 @@ class _Reader:
             if chain.kind == "rotate":
                 self._retired.append(self._active)
                 self._active = self._named(book.rotations[-1].kid_to)
+                check_agreed(self._active, json.loads(chain.text))
                 chain.turn(self._active)
         except Break as flaw:
             raise Break(flaw.reason, flaw.message, line=book.n, offset=book.size) from flaw
@@ -375,7 +380,13 @@ def last_line(fd: int, size: int) -> bytes:
 
 
 def outgoing_key(line: bytes, key: Key, archived: Archived) -> Key | None:
-    """Return the key that signed ``line``, if that looks like the rotation to ``key``."""
+    """Return the key that signed ``line``, if that is a rotation that ``key`` agreed to."""
     if f'"kid_to":"{key.kid}"'.encode() not in line or b'"kind":"rotate"' not in line:
+        return None
+    try:
+        data = strict_object(str(line, "utf-8"), MAX_RECORD_DEPTH + 1)["data"]
+        _check("rotate", data)
+        check_agreed(key, data)
+    except (UnicodeDecodeError, KeyError, TypeError, Break):
         return None
     return archived(kid_of(line))

@@ -53,7 +53,8 @@ class FollowedTree:
         Return how many lines there are, and their root.
 
         Raises:
-            Break: the file does not continue what was signed before (``root``, ``truncated``).
+            Break: the file does not continue what was signed before: ``checkpoint_root``, or
+                ``truncated``.
             UnverifiableError: a file is missing or unsafe.
             OSError: it cannot be read.
         """
@@ -99,7 +100,9 @@ class FollowedTree:
         edge.append(line)
         self._at += len(line) + 1
         if before is not None and edge.size == before.size and edge.root() != before.root:
-            raise Break("root", f"the first {before.size} rows are not those that were signed")
+            raise Break(
+                "checkpoint_root", f"the first {before.size} rows are not those that were signed"
+            )
 
 
 def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> bool:
@@ -116,7 +119,7 @@ def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> b
         Whether the receipt is sealed, and so covered now.
 
     Raises:
-        Break: it does not verify, or is not what was signed before (``root``).
+        Break: it does not verify, or is not what was signed before (``checkpoint_root``).
         UnverifiableError: a file is missing or unsafe.
         OSError: one cannot be read or written.
     """
@@ -126,7 +129,9 @@ def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> b
         chain = Chain(sid, key)
         for _ in Walk(fd, os.fstat(fd).st_size, chain, slots):
             if before is not None and chain.n == before.size and _root(chain) != before.root:
-                raise chain.broken("root", "the lines so far are not those that were signed")
+                raise chain.broken(
+                    "checkpoint_root", "the lines so far are not those that were signed"
+                )
     finally:
         os.close(fd)
     if chain.closing:

@@ -58,6 +58,7 @@ from broker.receipt.book import (
 )
 from broker.receipt.entry import encode_data, format_at
 from broker.receipt.form import LEDGER, OPEN
+from broker.receipt.handover import agreement
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keyring import archived_key, line_key_path
 from broker.receipt.keys import Key, load_key
@@ -279,7 +280,8 @@ class Ledger:
 
     def rotate(self, incoming: Key, *, vkey_from: str, vkey_to: str, at: int) -> None:
         """
-        Say, signed with the outgoing key, that rows are signed with another from here on.
+        Say, signed with the outgoing key, that rows are signed with another from here on; that
+        one agrees, by a tag in the row.
 
         The head is signed with the incoming key before this returns. A crash before that leaves
         the outgoing key's head over the rotation; the next writer with the new key mends it.
@@ -288,7 +290,8 @@ class Ledger:
             StoreError: the row is not durable.
         """
         kids = {"kid_from": self._key.kid, "kid_to": incoming.kid}
-        text = encode_data({**kids, "vkey_from": vkey_from, "vkey_to": vkey_to})
+        names = {**kids, "vkey_from": vkey_from, "vkey_to": vkey_to}
+        text = encode_data({**names, "agreed": agreement(incoming, names)})
         with self._told(), self._rows(at) as rows:
             rows.put("rotate", text, format_at(at), at)
             rows.acknowledge()

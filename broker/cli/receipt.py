@@ -46,11 +46,14 @@ Examples:
 \b
 An auditor's copy, on a machine that holds no secret:
   broker receipt copy/receipt.jsonl --checkpoint copy/checkpoint --vkey broker.vkey
+  broker receipt copy/receipt.jsonl --head copy/head --auditor-key auditor.key \\
+    --expect-head 3:9f2c…             a forward-secure one, and how it was told to begin
 
 \b
 Levels, each of which includes those above it:
   chain     lines, order and form hold; nobody vouches for them, and no entry is shown
-  mac       every line's tag holds under the key, and a head says how many lines there are
+  mac       every line's tag holds under the key, and a head says how many lines there are; of a
+            forward-secure session, only the auditor's key can check the tags
   signed    a checkpoint signed with the installation's public key covers the lines; for this,
             the secret may be missing
   anchored  somebody outside vouches for that checkpoint
@@ -126,6 +129,14 @@ Vkeys = Annotated[
         show_default="this installation's",
     ),
 ]
+AuditorKeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--auditor-key",
+        metavar="FILE",
+        help="Demand a forward-secure session, and check its tags with this private key.",
+    ),
+]
 
 
 def receipt(
@@ -143,6 +154,7 @@ def receipt(
     head: HeadFile = None,
     checkpoint: CheckpointFile = None,
     vkey: Vkeys = None,
+    auditor_key: AuditorKeyFile = None,
     as_json: Json = False,
 ) -> int:
     """Show and verify the record of a session."""
@@ -157,7 +169,9 @@ def receipt(
         return audit_everything(as_json)
     document = Document() if as_json else None
     try:
-        asked = Asked(id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()))
+        asked = Asked(
+            id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()), auditor_key
+        )
         expect = None if expect_head is None else expected_head(expect_head)
         demand = Demand(level, require_seal, expect)
         show = None if verify or level == "chain" else "refused" if refused else "all"

@@ -21,6 +21,7 @@ The rooms, from the ground up:
 - ``verify``  the verdict
 - ``journal`` the two files under their lock: order, recovery, failures
 - ``writer``  one receipt, open for appending
+- ``handover`` the agreement of a key that takes over
 - ``book``    what the ledger says of every session
 - ``pages``   reading the ledger: which key signed which row
 - ``rows``    the two files of the ledger while a row is written
@@ -33,6 +34,9 @@ The rooms, from the ground up:
 - ``checkpoint`` how many lines there are and their root, signed
 - ``paths``   hashes that lead from a line to the root
 - ``proof``   the file that shows a line to somebody without a secret
+- ``covering`` the tree over lines that somebody else wrote
+- ``keyring`` which keys of an installation count
+- ``rotation`` changing them
 - ``display`` printing what was recorded
 
 Importing this package imports none of them; a name is loaded when it is first used. Reach

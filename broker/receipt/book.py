@@ -28,19 +28,13 @@ _SHAPES: Final[dict[str, dict[str, type]]] = {
     "end": {"sid": str, "n": int, "last": str, "root": str, "reason": str},
     "adopt": {**_LISTS, "n": int, "last": str, "reason": str, "found": str},
     "retire": {"sid": str, "reason": str, "found": str},
-    "rotate": {
-        "accepted": str,
-        "kid_from": str,
-        "kid_to": str,
-        "vkey_from": str,
-        "vkey_to": str,
-    },
+    "rotate": {"agreed": str, "kid_from": str, "kid_to": str, "vkey_from": str, "vkey_to": str},
 }
 # Canonical text is sorted by key, so names and types can be compared in one go.
 _KEYS: Final = {kind: tuple(sorted(shape)) for kind, shape in _SHAPES.items()}
 _TYPES: Final = {kind: [_SHAPES[kind][key] for key in keys] for kind, keys in _KEYS.items()}
 _HASHES: Final = {
-    kind: tuple(key for key in keys if key in ("accepted", "first", "last", "root"))
+    kind: tuple(key for key in keys if key in ("agreed", "first", "last", "root"))
     for kind, keys in _KEYS.items()
 }
 
@@ -84,15 +78,15 @@ class Rotation(NamedTuple):
     """
     One change of keys: the row's number, and what it names.
 
-    The row is signed with the outgoing key; ``accepted`` is what the incoming one signed of it.
+    The row is signed with the outgoing key; ``agreed`` is the incoming one's tag.
     """
 
     n: int
-    accepted: str
     kid_from: str
     kid_to: str
     vkey_from: str
     vkey_to: str
+    agreed: str
 
 
 class Book:

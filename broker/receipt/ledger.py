@@ -54,10 +54,11 @@ from broker.receipt import disk
 from broker.receipt.book import Book
 from broker.receipt.entry import encode_data, format_at
 from broker.receipt.form import LEDGER, OPEN
+from broker.receipt.handover import agreement
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keyring import archived_key, line_key_path
 from broker.receipt.keys import Key, load_key
-from broker.receipt.pages import LEDGER_SID, Archived, acceptance, read_book
+from broker.receipt.pages import LEDGER_SID, Archived, read_book
 from broker.receipt.rows import Rows
 
 LEDGER_NAME: Final = "receipt.jsonl"
@@ -276,7 +277,7 @@ class Ledger:
 
     def rotate(self, incoming: Key, *, vkey_from: str, vkey_to: str, at: int) -> None:
         """
-        Say, signed with the outgoing key and accepted by the incoming one, that it takes over.
+        Say, signed with the outgoing key and agreed to by the incoming one, that it takes over.
 
         The head is signed with the incoming key before this returns. A crash before that leaves
         the outgoing key's head over the rotation; the next writer with the new key mends it.
@@ -287,8 +288,7 @@ class Ledger:
         kids = {"kid_from": self._key.kid, "kid_to": incoming.kid}
         data = {**kids, "vkey_from": vkey_from, "vkey_to": vkey_to}
         with self._told(), self._rows(at) as rows:
-            accepted = acceptance(incoming, self._key.kid, rows.chain.n, rows.chain.last)
-            text = encode_data({**data, "accepted": accepted})
+            text = encode_data({**data, "agreed": agreement(incoming, data, rows.chain.last)})
             rows.put("rotate", text, format_at(at), at)
             rows.acknowledge()
             self._put_head(incoming, Head(rows.chain.n, rows.chain.last, rows.chain.size))

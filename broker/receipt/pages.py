@@ -8,7 +8,7 @@ Rules a maintainer keeps:
 
 - Only rows that ``chain`` accepted are read.
 - The key changes only at a ``rotate`` row that the outgoing key signs and the incoming one
-  accepts, and the last key must be the one this installation has now. Archived keys are believed
+  agrees to, and the last key must be the one this installation has now. Archived keys are believed
   for no other reason, so a foreign ledger with its keys planted beside it does not verify.
 """
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from hmac import compare_digest
 from pathlib import Path
 from typing import Final
 
@@ -26,12 +25,12 @@ from broker.receipt import disk
 from broker.receipt.book import Book, Rotation
 from broker.receipt.chain import Chain
 from broker.receipt.form import LEDGER
+from broker.receipt.handover import check_agreed
 from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
 from broker.receipt.keys import Key
 from broker.receipt.scan import Walk
 
 LEDGER_SID: Final = "ledger"
-ACCEPT_LABEL: Final = "ledger/1 accept"
 Archived = Callable[[str], Key | None]
 _KID_MARK: Final = b',"kid":"'
 _TAIL_BYTES: Final = 4_096  # holds any row but one with a very long reason
@@ -138,9 +137,7 @@ class _Reader:
 
     def _turn(self, chain: Chain, row: Rotation) -> None:
         incoming = self._named(row.kid_to)
-        wanted = acceptance(incoming, row.kid_from, row.n, self._book.last)
-        if not compare_digest(row.accepted, wanted):
-            raise Break("kid", f"key `{incoming.kid}` has not accepted the rows before it")
+        check_agreed(incoming, row._asdict(), self._book.last)
         self._retired.append(self._active)
         self._active = incoming
         chain.turn(incoming)
@@ -172,17 +169,6 @@ class _Reader:
                 why = f"the row was signed with key `{key.kid}`, which was rotated away"
                 return chain.broken("kid_retired", why)
         return error
-
-
-def acceptance(incoming: Key, kid_from: str, n: int, last: str) -> str:
-    """
-    Return what an incoming key signs when it takes over: the rows before, and from whom.
-
-    Without it, whoever plants a key in the archive could hand a ledger of their own over to the
-    key in use, which has signed nothing of it.
-    """
-    mac = incoming.mac(ACCEPT_LABEL, LEDGER_SID)
-    return mac.tag(f"{kid_from} {n} {last}".encode())
 
 
 def kid_of(line: bytes) -> str:

@@ -19,9 +19,9 @@ from broker.cli.auditing import audit_everything
 from broker.receipt.chain import Chain
 from broker.receipt.entry import canonical
 from broker.receipt.form import LEDGER
+from broker.receipt.handover import agreement
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keys import Key
-from broker.receipt.pages import acceptance
 from broker.receipt.repair import adopt
 from broker.receipt.store import Receipts
 from tests.receiptkit import AT, KEY, SECOND, Scene, decision
@@ -182,10 +182,10 @@ class Pages:
         self.chain.push(kind, WHEN, line)
         self.lines.append(line)
 
-    def rotate(self, outgoing: Key, incoming: Key, *, accepted_by: Key) -> None:
-        accepted = acceptance(accepted_by, outgoing.kid, self.chain.n, self.chain.last)
-        data: dict[str, object] = {"kid_from": outgoing.kid, "kid_to": incoming.kid}
-        self.add("rotate", {**data, "accepted": accepted, "vkey_from": "", "vkey_to": ""})
+    def rotate(self, outgoing: Key, incoming: Key, *, agreed_by: Key) -> None:
+        kids: dict[str, object] = {"kid_from": outgoing.kid, "kid_to": incoming.kid}
+        data = {**kids, "vkey_from": "", "vkey_to": ""}
+        self.add("rotate", {**data, "agreed": agreement(agreed_by, data, self.chain.last)})
         self.chain.turn(incoming)
 
     def write(self, key: Key) -> None:
@@ -220,7 +220,7 @@ def test_k17_a_forged_rotation(scene: Scene, found: Finding, signed_by: Key) -> 
     """K17: a rotation to a foreign key, signed with that; even ours does not lead to our key."""
     pages = Pages(scene)
     pages.chain.turn(signed_by)
-    pages.rotate(KEY, FOREIGN, accepted_by=FOREIGN)
+    pages.rotate(KEY, FOREIGN, agreed_by=FOREIGN)
     plant(scene, FOREIGN)
     pages.write(KEY)
     code, states = found()
@@ -236,7 +236,7 @@ def test_k18_planted_archived_keys(scene: Scene, found: Finding, trick: str) -> 
     pages.begin_anew(FOREIGN)
     pages.add("begin", begun("s1", FOREIGN))
     if trick != "ends there":
-        pages.rotate(FOREIGN, KEY, accepted_by=FOREIGN)
+        pages.rotate(FOREIGN, KEY, agreed_by=FOREIGN)
     pages.write(FOREIGN)
     code, states = found()
     assert (code, states["ledger"]) == (1, "head_mac" if trick == "ends there" else "kid")

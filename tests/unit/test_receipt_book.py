@@ -99,7 +99,7 @@ FAULTY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a rotation from another key": (
         "kid",
         "rotate",
-        {"accepted": A, "kid_from": NEW.kid, "kid_to": OLD.kid, "vkey_from": "", "vkey_to": ""},
+        {"agreed": A, "kid_from": NEW.kid, "kid_to": OLD.kid, "vkey_from": "", "vkey_to": ""},
     ),
 }
 

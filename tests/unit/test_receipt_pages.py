@@ -12,9 +12,10 @@ from broker.receipt.book import Book
 from broker.receipt.chain import Chain
 from broker.receipt.entry import canonical
 from broker.receipt.form import LEDGER
+from broker.receipt.handover import agreement
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keys import Key
-from broker.receipt.pages import acceptance, kid_of, last_line, read_book
+from broker.receipt.pages import kid_of, last_line, read_book
 from tests.receiptkit import KEY, outcome
 
 WHEN = "2026-11-30T08:00:00.000Z"
@@ -41,14 +42,15 @@ class Pages:
         outgoing: Key,
         incoming: Key,
         signed_by: Key | None = None,
-        accepted_by: Key | None = None,
+        agreed_by: Key | None = None,
+        before: str = "",
     ) -> None:
         if signed_by is not None:
             self.chain.turn(signed_by)
         kids = {"kid_from": outgoing.kid, "kid_to": incoming.kid}
-        chain = self.chain
-        accepted = acceptance(accepted_by or incoming, outgoing.kid, chain.n, chain.last)
-        self.add("rotate", {**kids, "accepted": accepted, "vkey_from": "", "vkey_to": ""})
+        data = {**kids, "vkey_from": "", "vkey_to": ""}
+        agreed = agreement(agreed_by or incoming, data, before or self.chain.last)
+        self.add("rotate", {**data, "agreed": agreed})
         self.chain.turn(incoming)
 
     def read(self, key: Key, *archive: Key, signed_by: Key | None = None) -> Book:
@@ -97,12 +99,22 @@ def test_a_head_of_the_outgoing_key_is_believed_right_after_the_rotation(tmp_pat
     assert outcome(lambda: pages.read(NEW, OLD, signed_by=OLD)) == "head_mac"
 
 
-def test_a_rotation_that_the_incoming_key_did_not_accept(tmp_path: Path) -> None:
+def test_a_rotation_that_the_incoming_key_did_not_agree_to(tmp_path: Path) -> None:
     """Nobody hands a ledger over to a key that knows nothing of it."""
     pages = Pages(tmp_path, FOREIGN)
     pages.add("begin", begun(FOREIGN))
-    pages.rotate(FOREIGN, KEY, accepted_by=FOREIGN)
+    pages.rotate(FOREIGN, KEY, agreed_by=FOREIGN)
     assert outcome(lambda: pages.read(KEY, FOREIGN, signed_by=FOREIGN)) == "kid"
+
+
+def test_an_agreement_holds_for_the_rows_before_it_alone(tmp_path: Path) -> None:
+    """Who has stolen the outgoing key cannot put the incoming one's agreement after other rows."""
+    genuine = Pages(tmp_path, OLD)
+    genuine.add("begin", begun(OLD))
+    before = genuine.chain.last
+    forged = Pages(tmp_path, OLD)
+    forged.rotate(OLD, NEW, before=before)
+    assert outcome(lambda: forged.read(NEW, OLD, signed_by=OLD)) == "kid"
 
 
 def test_small_readers(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from broker.receipt.head import Head, HeadForm
 from broker.receipt.keys import Key, load_or_create_key
 from broker.receipt.merkle import Frontier
 from broker.receipt.ratchet import Position, Ratchet
-from broker.receipt.ratchetfile import Kept, RatchetForm, ratchet_path
+from broker.receipt.ratchetfile import KeptRatchet, RatchetForm, ratchet_path
 from broker.receipt.sealing import Auditor
 from broker.receipt.signing import SigningKey
 from broker.receipt.store import Receipts
@@ -85,7 +85,7 @@ class Loot:
         path = self.receipts.head_path("s1")
         path.write_bytes(slot + slot)
         stood = replace(self.position, n=len(made))
-        kept = Kept(self.kid, stood, sha256(made[-1]).hexdigest(), len(content))
+        kept = KeptRatchet(self.kid, stood, sha256(made[-1]).hexdigest(), len(content))
         ratchet_path(path).write_bytes(RatchetForm("s1", self.key).slot(kept) * 2)
 
 

@@ -35,6 +35,7 @@ from broker.intent import TypedLine
 from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.display import escaped
 from broker.receipt.keys import load_or_create_key
+from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey, load_auditor_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
@@ -266,7 +267,8 @@ def _start_in(workspace: Path) -> Path:
 
 
 def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
-    """Seal what earlier brokers could not."""
+    """Finish and seal what earlier brokers could not."""
+    finish(home)
     if not os.path.lexists(key_path(home)) and any(home.heads.glob("*")):
         streams.say(
             f"warning: the key `{key_path(home)}` is gone and a new one is made: receipts of "

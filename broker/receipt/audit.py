@@ -7,7 +7,7 @@ decided here: what a receipt must be in itself (``verify``), what rows amount to
 A ``Break`` has the reasons of ``verify``, and those that only the ledger can know:
 
 - ``missing`` a receipt that began is gone; ``truncated`` it has fewer lines than a row names;
-  ``swapped`` it has other lines than a row names
+  ``swapped`` it has other lines than a row names, or ends otherwise
 - ``reused`` a session began twice; ``fork`` rows name two receipts; ``unlisted`` no row names it
 - ``retired`` a session that was taken away is there again; ``downgrade`` it is not
   forward-secure and began so, or the other way round
@@ -24,22 +24,30 @@ Rules a maintainer keeps:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from broker.errors import Break, BrokerError, UnverifiableError
 from broker.receipt.book import Book, Listed
-from broker.receipt.verify import Verdict, read_entries, verify
+from broker.receipt.evidence import Evidence
+from broker.receipt.inspection import Mark
+from broker.receipt.keys import Key
+from broker.receipt.merkle import Frontier
+from broker.receipt.verify import Verdict, verify
 
 TYPE_CHECKING = False  # as `typing` spells it, without importing it
 if TYPE_CHECKING:
+    from broker.receipt.signing import VerifyKey
     from broker.receipt.store import Receipts
 
 Standing = Literal[
     "SEALED", "OPEN", "INTERRUPTED", "TORN", "RETIRED", "EMPTY", "BROKEN", "UNVERIFIABLE"
 ]
+_SAYS: Final = "the ledger"
 LEDGER: Final = "ledger"  # stands where a session's name does: of the ledger itself
+RETIRED: Final = "unverifiable.retired"
 _GONE: Final = ("unverifiable.missing", "unverifiable.nothing")
 
 
@@ -60,6 +68,78 @@ class Audited:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """
+    What the ledger expects of one receipt, and what it is to be verified with.
+
+    ``evidence`` and ``marks`` go into a verification; ``settle`` says what the verdict comes to.
+    """
+
+    evidence: Evidence
+    marks: tuple[Mark, ...]
+    listed: Listed | None
+
+    def absent(self, error: UnverifiableError) -> BrokerError:
+        """Return what it means that a receipt could not be opened or holds no line."""
+        if self.listed is None or error.code != "unverifiable.missing":
+            return error
+        why = f"session `{self.evidence.sid}` began and its receipt is gone"
+        return Break("missing", why)
+
+    def settle(self, verdict: Verdict) -> Verdict:
+        """
+        Return the verdict with what there is to say of its rows.
+
+        Raises:
+            Break: it is not what its rows say (``swapped``, ``downgrade``), or has none
+                (``unlisted``).
+        """
+        if self.listed is None:
+            return _unlisted(verdict)
+        if verdict.forward != self.listed.forward:
+            kind = "a forward-secure" if self.listed.forward else "an ordinary"
+            raise Break("downgrade", f"it began as {kind} session, and the head says otherwise")
+        end = self.listed.end
+        stands = (verdict.lines, verdict.root, verdict.reason)
+        if end is not None and stands != (end.n, end.root, end.reason):
+            raise Break("swapped", "the receipt does not end as the ledger says", line=end.n - 1)
+        return replace(verdict, warnings=(*verdict.warnings, *_told(verdict, self.listed)))
+
+
+def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expected:
+    """
+    Return what the ledger expects of a session.
+
+    Args:
+        receipts: where it lies.
+        sid: its name.
+        book: what the ledger says, where it has been read already.
+
+    Raises:
+        Break: the ledger is broken, or its rows alone are evidence: ``reused``, ``fork``,
+            ``retired``.
+        UnverifiableError: the ledger or the session's key cannot be read, or it was retired.
+    """
+    said = receipts.ledger.read() if book is None else book
+    listed = said.sessions.get(sid)
+    key: Key | None = receipts.key
+    if listed is not None:
+        _check_rows(receipts, listed)
+        key = receipts.key if listed.forward else receipts.ledger.key_named(listed.kid)
+    if key is None:
+        raise UnverifiableError(
+            f"session `{sid}` was signed with key `{listed and listed.kid}`, which is not here: "
+            "put it back from a copy",
+            code="unverifiable.missing_key",
+        )
+    vkeys = _vouching(receipts, said, listed, sid)
+    evidence = Evidence(
+        receipts.path(sid), sid, key, receipts.head_path(sid), receipts.checkpoint_path(sid), vkeys
+    )
+    return Expected(evidence, _marks(listed), listed)
+
+
 def audit(
     receipts: Receipts, sid: str, *, book: Book | None = None, now: int | None = None
 ) -> Verdict:
@@ -76,17 +156,15 @@ def audit(
         Break: tampering, loss or a break, in the receipt or in the ledger.
         UnverifiableError: an unsafe or missing file, no key, or nothing to verify.
     """
-    said = receipts.ledger.read() if book is None else book
-    listed = said.sessions.get(sid)
-    if listed is None and book is None:
+    expected = expect(receipts, sid, book=book)
+    try:
+        verdict = _verified(expected, now)
+        return expected.settle(verdict)
+    except Break as error:
+        if error.reason != "unlisted" or book is not None:
+            raise
         # It may have begun after the ledger was read: its row comes after its first line.
-        verdict = _alone(receipts, sid, now)
-        listed = receipts.ledger.read().sessions.get(sid)
-        if listed is None:
-            return _unlisted(verdict)
-    if listed is None:
-        return _unlisted(_alone(receipts, sid, now))
-    return _listed(receipts, listed, now)
+        return audit(receipts, sid, book=receipts.ledger.read(), now=now)
 
 
 def audit_all(
@@ -111,7 +189,9 @@ def audit_all(
     """
     there = [info.sid for info in receipts.sessions()]
     try:
+        checkpoint = _ledger_checkpoint(receipts)
         book = receipts.ledger.read()
+        _check_covered(receipts, book, checkpoint)
     except Break as error:
         book = Book()
         yield Audited(LEDGER, "BROKEN", fault=error)
@@ -142,11 +222,10 @@ def _audited(
     receipts: Receipts, sid: str, listed: Listed | None, book: Book, now: int | None
 ) -> Audited:
     try:
-        if listed is not None and listed.retired and not listed.clash:
-            _check_retired(receipts, listed)
-            return Audited(sid, "RETIRED", listed=listed, warnings=(f"retired: {listed.retired}",))
         verdict = audit(receipts, sid, book=book, now=now)
     except BrokerError as error:
+        if error.code == RETIRED and listed is not None:
+            return Audited(sid, "RETIRED", listed=listed, warnings=(listed.retired,))
         return _faulty(sid, listed, error)
     return Audited(sid, verdict.state, verdict, listed, warnings=verdict.warnings)
 
@@ -178,22 +257,111 @@ def _told_of_ledger(book: Book) -> tuple[str, ...]:
     return tuple(found)
 
 
+# ── the ledger's checkpoint ──
+
+
+def _ledger_checkpoint(receipts: Receipts) -> bytes:
+    """Return it unverified, before the rows are read, so that these are at least as far."""
+    path = receipts.home.ledger / "checkpoint"
+    if not os.path.lexists(path):
+        return b""
+    from broker.receipt.checkpoint import read_checkpoint  # noqa: PLC0415  loads a library
+
+    return read_checkpoint(path)
+
+
+def _check_covered(receipts: Receipts, book: Book, content: bytes) -> None:
+    """
+    Check that the ledger's checkpoint is of these rows.
+
+    Raises:
+        Break: nobody signed it who may, or it is over other rows (``checkpoint_root``) or over
+            more than are left (``truncated``).
+        UnverifiableError: there is no public key to verify it with.
+    """
+    if not content:
+        return
+    from broker.receipt.checkpoint import OF_LEDGER, open_checkpoint  # noqa: PLC0415
+    from broker.receipt.keyring import Keyring, public_key  # noqa: PLC0415
+
+    keyring = Keyring.of(receipts.key.kid, public_key(receipts.home), book.rotations)
+    signed = open_checkpoint(content, keyring.publics, OF_LEDGER)
+    if signed.size > book.n:
+        why = f"the ledger's checkpoint covers {signed.size} rows and {book.n} are left"
+        raise Break("truncated", why, line=book.n, offset=book.size)
+    tree = Frontier()
+    with open(receipts.ledger.path, "rb") as rows:
+        for _ in range(signed.size):
+            tree.append(rows.readline().removesuffix(b"\n"))
+    if tree.root() != signed.root:
+        why = f"the first {signed.size} rows are not those that the ledger's checkpoint signs"
+        raise Break("checkpoint_root", why)
+
+
 # ── one receipt ──
+
+
+def _verified(expected: Expected, now: int | None) -> Verdict:
+    """Verify with what the ledger expects; a session that began cannot be absent or empty."""
+    what = expected.evidence
+    try:
+        return verify(
+            what.path,
+            key=what.key,
+            head=what.head,
+            sid=what.sid,
+            now=now,
+            checkpoint=what.checkpoint,
+            vkeys=what.vkeys,
+            marks=expected.marks,
+        )
+    except UnverifiableError as error:
+        raise expected.absent(error) from error
 
 
 def _alone(receipts: Receipts, sid: str, now: int | None) -> Verdict:
     """Verify a receipt with the key in use, without asking the ledger."""
-    path, head = receipts.path(sid), receipts.head_path(sid)
-    return verify(path, key=receipts.key, head=head, sid=sid, now=now)
+    return _verified(expect(receipts, sid, book=Book()), now)
+
+
+def _marks(listed: Listed | None) -> tuple[Mark, ...]:
+    """Return the points of a receipt that its rows name."""
+    if listed is None:
+        return ()
+    first = Mark(1, _SAYS, last=listed.first, reason="swapped")
+    return (first, Mark(listed.n, _SAYS, last=listed.last, reason="swapped"))
+
+
+def _vouching(
+    receipts: Receipts, book: Book, listed: Listed | None, sid: str
+) -> tuple[VerifyKey, ...]:
+    """Return the public keys that may have signed a session's checkpoint, if there is one."""
+    if not os.path.lexists(receipts.checkpoint_path(sid)):
+        return ()
+    # Loaded where there is a checkpoint alone: it takes a library and its time.
+    from broker.receipt.keyring import Keyring, public_key  # noqa: PLC0415
+
+    keyring = Keyring.of(receipts.key.kid, public_key(receipts.home), book.rotations)
+    return keyring.vouching(receipts.key.kid if listed is None else listed.under)
+
+
+def _check_rows(receipts: Receipts, listed: Listed) -> None:
+    """Refuse a session whose rows say enough."""
+    if listed.clash is not None:
+        raise Break(*listed.clash)
+    if not listed.retired:
+        return
+    if receipts.has_receipt(listed.sid):
+        why = f"session `{listed.sid}` was retired, and its receipt is there again"
+        raise Break("retired", why)
+    raise UnverifiableError(
+        f"session `{listed.sid}` was retired ({listed.retired}): there is nothing to verify",
+        code=RETIRED,
+    )
 
 
 def _unlisted(verdict: Verdict) -> Verdict:
-    """
-    Accept a receipt without a row where a crash can have left it.
-
-    Raises:
-        Break: it has more than its first line: ``unlisted``.
-    """
+    """Accept a receipt without a row where a crash can have left it."""
     if verdict.lines > 1 or verdict.fragment_bytes:
         raise Break(
             "unlisted",
@@ -201,85 +369,6 @@ def _unlisted(verdict: Verdict) -> Verdict:
         )
     told = "no row in the ledger: it was killed as it began, before anything was released"
     return replace(verdict, warnings=(*verdict.warnings, told))
-
-
-def _listed(receipts: Receipts, listed: Listed, now: int | None) -> Verdict:
-    """
-    Verify a receipt with the key that its row names, and hold it against its rows.
-
-    Raises:
-        Break, UnverifiableError: as ``audit``.
-    """
-    if listed.clash is not None:
-        raise Break(*listed.clash)
-    if listed.retired:
-        _check_retired(receipts, listed)
-        raise UnverifiableError(
-            f"session `{listed.sid}` was retired ({listed.retired}): there is nothing to verify",
-            code="unverifiable.retired",
-        )
-    key = receipts.ledger.key_named(listed.kid)
-    if key is None:
-        raise UnverifiableError(
-            f"session `{listed.sid}` was signed with key `{listed.kid}`, which is not here: put "
-            "it back from a copy",
-            code="unverifiable.missing_key",
-        )
-    path, head = receipts.path(listed.sid), receipts.head_path(listed.sid)
-    try:
-        verdict = verify(path, key=key, head=head, sid=listed.sid, now=now)
-    except UnverifiableError as error:
-        if error.code not in _GONE:
-            raise
-        raise _missing(listed, error) from error
-    _check_point(verdict, listed)
-    if verdict.lines > listed.n:
-        for entry in read_entries(path, key, head, sid=listed.sid):
-            if entry.n == listed.n - 1:
-                if entry.hash != listed.last:
-                    raise _swapped(listed)
-                break
-    return replace(verdict, warnings=(*verdict.warnings, *_told(verdict, listed)))
-
-
-def _missing(listed: Listed, error: UnverifiableError) -> Break:
-    if error.code == "unverifiable.nothing":
-        why = f"the ledger names {listed.n} lines of session `{listed.sid}` and none is left"
-        return Break("truncated", why)
-    return Break("missing", f"session `{listed.sid}` began and its receipt is gone")
-
-
-def _check_retired(receipts: Receipts, listed: Listed) -> None:
-    if receipts.has_receipt(listed.sid):
-        raise Break(
-            "retired", f"session `{listed.sid}` was retired, and its receipt is there again"
-        )
-
-
-def _check_point(verdict: Verdict, listed: Listed) -> None:
-    if verdict.lines < listed.n:
-        why = f"the ledger names {listed.n} lines and {verdict.lines} are left"
-        raise Break("truncated", why, line=verdict.lines)
-    if verdict.lines == listed.n and verdict.last != listed.last:
-        raise _swapped(listed)
-    if verdict.forward != listed.forward:
-        kind = "a forward-secure" if listed.forward else "an ordinary"
-        raise Break("downgrade", f"it began as {kind} session, and the head says otherwise")
-    end = listed.end
-    if end is not None and (verdict.lines, verdict.root, verdict.reason) != (
-        end.n,
-        end.root,
-        end.reason,
-    ):
-        raise _swapped(listed)
-
-
-def _swapped(listed: Listed) -> Break:
-    return Break(
-        "swapped",
-        f"line {listed.n - 1} is signed and is not the one that the ledger names",
-        line=listed.n - 1,
-    )
 
 
 def _told(verdict: Verdict, listed: Listed) -> Iterator[str]:

@@ -56,7 +56,7 @@ _KID_MARK: Final = b',"kid":"'
 _TAIL_BYTES: Final = 4_096  # holds any row but one with a very long reason
 
 
-class Ended(NamedTuple):
+class EndRow(NamedTuple):
     """What the ``end`` row says: lines, hash of the last, root of the tree, and the reason."""
 
     n: int
@@ -69,10 +69,10 @@ class Listed(NamedTuple):
     """
     What the ledger says of one session.
 
-    Instants are kept as the rows spell them. ``n`` and ``last`` are the furthest point that a row
-    names: the receipt has at least ``n`` lines, and line ``n - 1`` hashes to ``last``. ``clash``
-    holds a reason and a sentence where rows contradict each other. ``adopted`` and ``retired``
-    hold what a person said.
+    ``under`` names the installation's key at the time. Instants are kept as the rows spell them.
+    ``n`` and ``last`` are the furthest point that a row names: the receipt has at least ``n``
+    lines, and line ``n - 1`` hashes to ``last``. ``clash`` holds a reason and a sentence where
+    rows contradict each other. ``adopted`` and ``retired`` hold what a person said.
     """
 
     sid: str
@@ -80,11 +80,12 @@ class Listed(NamedTuple):
     first: str
     level: str
     forward: bool
+    under: str
     begun_at: str
     changed_at: str
     n: int = 1
     last: str = ""
-    end: Ended | None = None
+    end: EndRow | None = None
     adopted: str = ""
     retired: str = ""
     clash: tuple[str, str] | None = None
@@ -155,16 +156,16 @@ class Book:
         if kind == "begin":
             if data["kid"] != kid and not data["forward"]:
                 raise Break("kid_retired", f"session `{sid}` began under a key that was not in use")
-            self.sessions[sid] = _begun(known, data, at)
+            self.sessions[sid] = _begun(known, data, at, kid)
         elif kind == "adopt":
-            self.sessions[sid] = _adopted(data, at)
+            self.sessions[sid] = _adopted(data, at, kid)
         elif known is None:
             raise Break("order", f"a row speaks of session `{sid}`, which never began")
         elif kind == "retire":
             self.sessions[sid] = known._replace(retired=data["reason"], changed_at=at)
         else:
             n, last = data["n"], data["last"]
-            end = Ended(n, last, data["root"], data["reason"]) if kind == "end" else None
+            end = EndRow(n, last, data["root"], data["reason"]) if kind == "end" else None
             self.sessions[sid] = _reached(known, n, last, end, at)
 
 
@@ -183,20 +184,21 @@ def _check(kind: str, data: dict[str, Any]) -> None:
             raise Break("schema", str(error)) from error
 
 
-def _begun(known: Listed | None, data: dict[str, Any], at: str) -> Listed:
+def _begun(known: Listed | None, data: dict[str, Any], at: str, kid: str) -> Listed:
     if known is None:
-        return Listed(**data, begun_at=at, changed_at=at, last=data["first"])
+        return Listed(**data, under=kid, begun_at=at, changed_at=at, last=data["first"])
     if known.first == data["first"] and not known.retired:
         return known
     sid = data["sid"]
     return known._replace(clash=("reused", f"session `{sid}` began twice, with another first line"))
 
 
-def _adopted(data: dict[str, Any], at: str) -> Listed:
+def _adopted(data: dict[str, Any], at: str, kid: str) -> Listed:
     """A person's word: what rows before it demanded is lifted, and this stands instead."""
     listed = {key: data[key] for key in _LISTS}
     return Listed(
         **listed,
+        under=kid,
         begun_at=at,
         changed_at=at,
         n=data["n"],
@@ -205,7 +207,7 @@ def _adopted(data: dict[str, Any], at: str) -> Listed:
     )
 
 
-def _reached(known: Listed, n: int, last: str, end: Ended | None, at: str) -> Listed:
+def _reached(known: Listed, n: int, last: str, end: EndRow | None, at: str) -> Listed:
     """Move a session to a further point; see whether it is one that can follow."""
     same = last == known.last
     if known.end is not None:

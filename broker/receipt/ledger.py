@@ -43,6 +43,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -53,72 +54,24 @@ from broker.receipt.book import (
     LEDGER_SID,
     Archived,
     Book,
-    last_line,
-    outgoing_key,
     read_book,
 )
-from broker.receipt.chain import Chain, genesis
-from broker.receipt.entry import HEX64, encode_data, format_at
+from broker.receipt.entry import encode_data, format_at
 from broker.receipt.form import LEDGER, OPEN
-from broker.receipt.head import HEAD_BYTES, Head, HeadForm, Slots
-from broker.receipt.journal import Journal
+from broker.receipt.head import HEAD_BYTES, Head, HeadForm
+from broker.receipt.keyring import archived_key, line_key_path
 from broker.receipt.keys import Key, load_key
+from broker.receipt.rows import Rows
 
 LEDGER_NAME: Final = "receipt.jsonl"
 HEAD_NAME: Final = "head"
 MARK_NAME: Final = "ledger"
-CURRENT: Final = "receipt.key"
-ARCHIVE: Final = "archive"
+CHECKPOINT_NAME: Final = "checkpoint"
 _MARK_BYTES: Final = 128
 MEND: Final = (
     "see `broker receipt --verify --all`; to go on with what is left, "
     "`broker receipt adopt --ledger --reason TEXT`"
 )
-
-
-class _Rows(Journal):
-    """The ledger's two files. Walks from the last acknowledged row, not from the first."""
-
-    __slots__ = ("archived",)
-
-    archived: Archived
-
-    @property
-    def kid(self) -> str:
-        """The name of the key that the next row is signed with."""
-        return self._key.kid
-
-    def _begun(self, slots: Slots) -> Chain:
-        head = slots.head
-        chain = Chain(LEDGER_SID, self._key, tree=False, form=LEDGER)
-        if head.n == 0:
-            return chain
-        if head.size > os.fstat(self._log).st_size:
-            raise Break("truncated", f"{head.n} rows were acknowledged and they are not all left")
-        line = last_line(self._log, head.size)
-        if head.n > 1:
-            chain.n, chain.size = head.n - 1, head.size - len(line) - 1
-            chain.last = _link(line)
-        outgoing = outgoing_key(line, self._key, self.archived)
-        if outgoing is not None:
-            chain.turn(outgoing)
-        chain.accept(line)
-        if (chain.last, chain.size) != (head.last, head.size):
-            raise chain.broken("fork", "the last row is not the one that the head acknowledged")
-        if outgoing is not None:
-            chain.turn(self._key)
-        return chain
-
-    def _close_full(self, at: int) -> FatalStoreError:
-        """A ledger is never sealed: the next writer cuts what was written in part."""
-        return self._poison("the disk is full", "store.disk_full")
-
-
-def _link(line: bytes) -> str:
-    """Return what a line says it follows; who accepts the line then checks it against its hash."""
-    start = line.rfind(b',"prev":"') + 9
-    link = line[start : start + 64].decode("ascii", "replace")
-    return link if HEX64.fullmatch(link) else genesis(LEDGER_SID, LEDGER)
 
 
 class Ledger:
@@ -146,7 +99,7 @@ class Ledger:
         self._home = home
         self._key = key
         self._disk = system
-        self._archived = archived or self._from_archive
+        self._archived = archived or partial(archived_key, home)
 
     # ── reading ──
 
@@ -202,13 +155,6 @@ class Ledger:
             yield from self._home.heads.iterdir()
         yield from self._home.sessions.glob(f"*/{LEDGER_NAME}")
 
-    def _from_archive(self, kid: str) -> Key | None:
-        path = self._home.keys / ARCHIVE / f"{kid}.key"
-        if HEX64.fullmatch(kid * 4) is None or not os.path.lexists(path):
-            return None
-        key = load_key(path)
-        return key if key.kid == kid else None
-
     # ── coming to be ──
 
     def ready(self, at: int) -> None:
@@ -254,6 +200,22 @@ class Ledger:
             yield
         finally:
             os.close(held)
+
+    def begin_anew(self, opening: Mapping[str, object], at: int) -> None:
+        """
+        Keep what is left of the ledger aside, and begin another that says why.
+
+        A crash in between leaves no ledger, which is a loss, and can be done again.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        with self._told(), self._alone():
+            for path in (self.path, self.head_path, self.path.with_name(CHECKPOINT_NAME)):
+                if os.path.lexists(path):
+                    os.rename(path, path.with_name(f"{path.name}.before-{at // 1_000_000}"))
+            self._disk.sync_folder(self.path.parent)
+            self.create(opening, at)
 
     def create(self, opening: Mapping[str, object], at: int) -> None:
         """Write a ledger of one row, and the mark that there is one."""
@@ -346,7 +308,7 @@ class Ledger:
             rows.acknowledge()
 
     @contextmanager
-    def _rows(self, at: int) -> Iterator[_Rows]:
+    def _rows(self, at: int) -> Iterator[Rows]:
         """Hold the lock over rows that are walked to their end and mended."""
         rows = self._files(self._key)
         try:
@@ -364,10 +326,8 @@ class Ledger:
             rows.unlock()
             rows.release()
 
-    def _files(self, key: Key) -> _Rows:
-        rows = _Rows(LEDGER_SID, self.path, self.head_path, key, self._disk, form=LEDGER)
-        rows.archived = self._archived
-        return rows
+    def _files(self, key: Key) -> Rows:
+        return Rows(self.path, self.head_path, key, self._archived, self._disk)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -398,7 +358,7 @@ class Ledger:
         Raises:
             Break: neither.
         """
-        path = self._home.keys / CURRENT
+        path = line_key_path(self._home)
         current = load_key(path) if os.path.lexists(path) else self._key
         if current.kid != self._key.kid:
             return current

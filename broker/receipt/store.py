@@ -23,11 +23,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.errors import InputError, StoreError, UnverifiableError
+from broker.errors import BrokerError, InputError, StoreError, UnverifiableError
 from broker.home import Home
 from broker.receipt import disk
 from broker.receipt.audit import audit
@@ -163,16 +164,16 @@ class Receipts:
     ) -> None:
         self.key = key
         self.ledger = Ledger(home, key, system=system, archived=archived)
-        self._home = home
+        self.home = home
         self._disk = system
 
     def path(self, sid: str) -> Path:
         """Return where the receipt of ``sid`` lies."""
-        return self._home.sessions / check_sid(sid) / RECEIPT_NAME
+        return self.home.sessions / check_sid(sid) / RECEIPT_NAME
 
     def head_path(self, sid: str) -> Path:
         """Return where the head of ``sid`` lies."""
-        return self._home.heads / check_sid(sid)
+        return self.home.heads / check_sid(sid)
 
     def create(
         self,
@@ -276,7 +277,7 @@ class Receipts:
 
     def sessions(self) -> list[SessionInfo]:
         """Return every session that has a receipt or a head, the latest first."""
-        found = {*self._names(self._home.sessions), *self._names(self._home.heads)}
+        found = {*self._names(self.home.sessions), *self._names(self.home.heads)}
         infos = [info for sid in found if (info := self._info(sid)) is not None]
         return sorted(infos, key=lambda info: (info.changed_at, info.sid), reverse=True)
 
@@ -295,6 +296,10 @@ class Receipts:
         if not prefix:
             raise InputError("give the beginning of a session's name", code="receipt.sid")
         names = sorted(info.sid for info in sessions if info.sid.startswith(prefix))
+        if not names:  # nothing is left of it, perhaps, but its row
+            with suppress(BrokerError):
+                rows = self.ledger.read().sessions
+                names = sorted(sid for sid in rows if sid.startswith(prefix))
         if prefix in names:
             return prefix
         if not names:
@@ -308,6 +313,10 @@ class Receipts:
                 f"`{_spelled(prefix)}` names more than one session: {shown}", code="receipt.sid"
             )
         return names[0]
+
+    def checkpoint_path(self, sid: str) -> Path:
+        """Return where the latest checkpoint of ``sid`` lies, if it has one."""
+        return self.home.checkpoints / check_sid(sid)
 
     def has_receipt(self, sid: str) -> bool:
         """Whether anything lies in the place of the receipt of ``sid``."""

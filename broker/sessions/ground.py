@@ -164,6 +164,7 @@ def begin(
     scope = parse_scope(texts, at=at, groups=groups, policies=policies)
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+    finish(home)
     key = load_or_create_key(key_path(home), randomness=outside.randomness)
     sid = new_sid(outside.randomness)
     receipts = Receipts(home, key)
@@ -277,12 +278,23 @@ def checkpointer(
         UnverifiableError: the signing key is unsafe, or the ledger's checkpoint is.
         StoreError: there is no key, and none can be made.
     """
-    key = load_or_create_signing_key(signing_key_path(home), randomness=outside.randomness)
     sid, ledger = receipt.sid, receipts.ledger
-    rows = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), key, OF_LEDGER)
+    own = checkpoint_file(home, sid, outside.randomness)
+    rows = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), own.key, OF_LEDGER)
     tree = FollowedTree(ledger.path, ledger.head_path, rows.read())
-    own = CheckpointFile(home.checkpoints / sid, key, of_receipt(sid))
     return Checkpointer(
         [Track(receipt.snapshot, own), Track(tree.snapshot, rows)],
         tell=lambda why: outside.bus.publish(CheckpointFailed(outside.clock(), sid, why)),
     )
+
+
+def checkpoint_file(home: Home, sid: str, randomness: Randomness = os.urandom) -> CheckpointFile:
+    """
+    Return the file of a session's checkpoint, with the key that signs it.
+
+    Raises:
+        UnverifiableError: the key is unsafe.
+        StoreError: there is none, and none can be made.
+    """
+    key = load_or_create_signing_key(signing_key_path(home), randomness=randomness)
+    return CheckpointFile(home.checkpoints / sid, key, of_receipt(sid))

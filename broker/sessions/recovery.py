@@ -1,7 +1,8 @@
 """
 Sessions that were abandoned: their broker was killed before it could seal the receipt.
 
-Decided here: that each is sealed as ``abandoned`` at the next start, once. Not decided here: how
+Decided here: that each is sealed as ``abandoned`` at the next start, once, and that every seal gets
+the checkpoint its broker did not live to sign. Not decided here: how
 a torn line is mended and which rows of the ledger are still to be written (``broker.receipt``).
 
 Rules a maintainer keeps: a session that another process runs is left alone; a receipt that does
@@ -14,14 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from broker.errors import Break, BrokerError, StoreError
 from broker.home import Home
 from broker.receipt.book import Book
+from broker.receipt.checkpoint import CheckpointFile
+from broker.receipt.covering import cover
 from broker.receipt.keys import Key
 from broker.receipt.ledger import MEND
 from broker.receipt.store import Receipts
 from broker.sessions.alive import abandoned
+from broker.sessions.ground import checkpoint_file
+
+_SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
+_SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +59,20 @@ def seal_abandoned(home: Home, key: Key, clock: Callable[[], int]) -> Iterator[R
                 yield Recovered(sid, f"the ledger does not verify ({error}): {MEND}")
                 return
             book = Book()  # killed before there was a ledger, and so before there was a receipt
-        fault = _seal(receipts, sid, clock, book)
+        fault = _seal(home, receipts, sid, clock, book)
         lock.release()
         yield Recovered(sid, fault)
 
 
-def _seal(receipts: Receipts, sid: str, clock: Callable[[], int], book: Book) -> str:
+def _seal(home: Home, receipts: Receipts, sid: str, clock: Callable[[], int], book: Book) -> str:
     """Seal one session; return why that could not be done, or nothing."""
     try:
+        file = checkpoint_file(home, sid)
+        _sign_sealed(receipts, sid, book, file)
         receipt = receipts.resume(sid, at=clock(), book=book)
         try:
             receipt.seal("abandoned", at=clock())
+            file.put(*receipt.snapshot())
         finally:
             receipt.close()
     except Break as error:
@@ -69,6 +81,24 @@ def _seal(receipts: Receipts, sid: str, clock: Callable[[], int], book: Book) ->
         # Sealed already, and killed right after; or killed before its first entry.
         known = error.code in ("store.sealed", "store.never_began")
         return "" if known else str(error)
-    except BrokerError as error:
+    except (BrokerError, OSError) as error:
         return str(error)
     return ""
+
+
+def _sign_sealed(receipts: Receipts, sid: str, book: Book, file: CheckpointFile) -> None:
+    """Sign the checkpoint of a broker that was killed between its seal and that."""
+    listed = book.sessions.get(sid)
+    key = receipts.key if listed is None else receipts.ledger.key_named(listed.kid)
+    if key is not None and _has_seal(receipts.path(sid)):
+        cover(receipts.path(sid), receipts.head_path(sid), sid, key, file)
+
+
+def _has_seal(path: Path) -> bool:
+    """Whether a receipt looks sealed: a hint that saves reading one that is not."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _SEAL_LINE_BYTES))
+            return _SEAL_IN_SIGHT in file.read(_SEAL_LINE_BYTES)
+    except OSError:
+        return False  # whoever resumes says why

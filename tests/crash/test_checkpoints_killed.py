@@ -12,8 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.receipt.checkpoint import Checkpoint, of_receipt, open_checkpoint, read_checkpoint
+from broker.receipt.checkpoint import (
+    Checkpoint,
+    of_receipt,
+    open_checkpoint,
+    read_checkpoint,
+    sign_checkpoint,
+)
 from broker.receipt.keyring import public_key
+from broker.sessions.ground import checkpoint_file
+from broker.sessions.recovery import seal_abandoned
 from tests.receiptkit import in_child
 from tests.runkit import asker, finished, start
 from tests.sessionkit import Bench
@@ -57,15 +65,47 @@ def test_a_broker_that_is_asked_to_end_signs_its_seal(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_killed_at_random_moments_checkpoints_stay_true(tmp_path: Path) -> None:
-    """Whenever a broker is killed, its checkpoint is whole and covers lines that are left."""
+    """Whenever a broker is killed, its checkpoint covers what is left; the next start, all."""
     chance, behind = random.Random(5), []
     for number in range(8):
         bench = Bench(tmp_path / str(number))
         assert run_until(bench, signal.SIGKILL, chance.randrange(3_000, 60_000)) == -signal.SIGKILL
         (info,) = bench.receipts().sessions()
         behind.append(bench.verdict(info.sid).lines - covered(bench, info.sid).size)
+        assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+        assert covered(bench, info.sid).size == bench.verdict(info.sid).lines
     # Whatever is not covered is young: a few checkpoints' worth of lines, not a session's.
     assert max(behind) < 64 * 4
+
+
+def test_killed_between_seal_and_checkpoint(tmp_path: Path) -> None:
+    """A seal that was not signed any more is signed by the next start, and nothing else is done."""
+    bench = Bench(tmp_path)
+    session = bench.open()
+    session.decide("Read", {"file_path": "src/a.py"})
+    session._receipt.seal("complete", at=bench.clock())
+    session._ground.abandon()
+    before = session.receipt_path.read_bytes()
+    assert covered(bench, session.sid).size == 2
+    assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+    assert covered(bench, session.sid).size == bench.verdict(session.sid).lines == 4
+    assert session.receipt_path.read_bytes() == before
+    assert list(seal_abandoned(bench.home, bench.key(), bench.clock)) == []
+
+
+def test_a_start_covers_up_no_fork(tmp_path: Path) -> None:
+    """Where the checkpoint of a killed broker speaks of other lines, nothing further is signed."""
+    bench = Bench(tmp_path)
+    session = bench.open()
+    session._receipt.seal("complete", at=bench.clock())
+    session._ground.abandon()
+    file = checkpoint_file(bench.home, session.sid)
+    file.path.write_bytes(sign_checkpoint(file.key, of_receipt(session.sid), 2, bytes(32)))
+    (old,) = seal_abandoned(bench.home, bench.key(), bench.clock)
+    assert "does not verify" in old.fault
+    kept = file.read()
+    assert kept is not None
+    assert kept.size == 2
 
 
 def test_a_forked_child_goes_on_signing(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from broker.errors import Break
 from broker.home import Home
+from broker.receipt.audit import audit
 from broker.receipt.chain import OneKey, genesis
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
 from broker.receipt.demand import Demand
@@ -292,6 +293,20 @@ def test_the_session_is_said_to_be_an_ordinary_one(loot: Loot) -> None:
     loot.put(made, Head(len(made), last, size))
     assert host_says(loot) == "OPEN"
     assert auditor_says(loot)[0] == "downgrade"
+    # The ledger knows better, unless it is rewritten too: its row names line 0.
+    assert outcome(lambda: audit(loot.receipts, "s1").state) == "swapped"
+
+
+def test_the_ledger_says_which_sessions_are_forward_secure(tmp_path: Path) -> None:
+    """A head without an aggregate, over the very lines that began forward-secure, is seen."""
+    receipts, receipt = begun(tmp_path / "home", HOST_KEY, 0)
+    receipt.close()
+    assert outcome(lambda: audit(receipts, "s1").forward) == "True"
+    path = receipts.head_path("s1")
+    form = HeadForm("s1", HOST_KEY)
+    head = form.read(path.read_bytes()).head
+    path.write_bytes(form.slot(replace(head, aggregate="")) * 2)
+    assert outcome(lambda: audit(receipts, "s1").state) in {"mac", "downgrade"}
 
 
 def test_another_auditor_is_put_in(loot: Loot) -> None:

@@ -15,11 +15,16 @@ The rooms, from the ground up:
 - ``segments`` sharing that among processes
 - ``demand``  the levels, and what is asked for
 - ``untagged`` a chain whose secret is not at hand
+- ``ratchet`` a line key that moves on with every line
+- ``ratchetfile`` what is kept of it between lines
+- ``sealing`` its start, sealed to an auditor
+- ``forward`` how such a session is verified, with the auditor and without
 - ``evidence`` what is opened, in which order
 - ``inspection`` every line, and who vouches for them
 - ``survey``  what lies behind the first break
 - ``verify``  the verdict
 - ``journal`` the two files under their lock: order, recovery, failures
+- ``forwardjournal`` those files and the ratchet beside them
 - ``writer``  one receipt, open for appending
 - ``handover`` the agreement of a key that takes over
 - ``book``    what the ledger says of every session

@@ -134,8 +134,11 @@ def test_r02_receipt_and_head_from_an_older_copy(scene: Scene, tmp_path: Path) -
 
 def test_r07_two_histories_of_one_session(scene: Scene, tmp_path: Path) -> None:
     """R07: of two signed continuations, a checkpoint of the one is a break in the other."""
-    for path in (scene.path("s2"), scene.head("s2")):
-        shutil.copy(path, tmp_path / path.name)
+    ledger = scene.receipts.ledger
+    older = {
+        path: path.read_bytes()
+        for path in (scene.path("s2"), scene.head("s2"), ledger.path, ledger.head_path)
+    }
     heads = []
     for word in ("left", "right"):
         with scene.receipts.resume("s2", at=AT) as receipt:
@@ -143,9 +146,9 @@ def test_r07_two_histories_of_one_session(scene: Scene, tmp_path: Path) -> None:
         heads.append(scene.verify("s2").head)
         sign(scene, "s2")
         if word == "left":
-            shutil.copy(note(scene, "s2"), tmp_path / "left.note")
-            for path in (scene.path("s2"), scene.head("s2")):
-                shutil.copy(tmp_path / path.name, path)
+            shutil.move(note(scene, "s2"), tmp_path / "left.note")
+            for path, content in older.items():
+                path.write_bytes(content)
     assert answer(scene, "s2") == "OPEN"
     n, _, last = heads[0].partition(":")
     assert answer(scene, "s2", Demand(expect=(int(n), last))) == "fork"

@@ -60,13 +60,20 @@ class Rotated(Protocol):
     """One change of keys, as a verified row of the ledger tells it."""
 
     @property
-    def kid_from(self) -> str: ...
+    def kid_from(self) -> str:
+        """The line key that was in use before; it has signed the row."""
+
     @property
-    def kid_to(self) -> str: ...
+    def kid_to(self) -> str:
+        """The line key in use from there on."""
+
     @property
-    def vkey_from(self) -> str: ...
+    def vkey_from(self) -> str:
+        """The signing key that was in use before, as text."""
+
     @property
-    def vkey_to(self) -> str: ...
+    def vkey_to(self) -> str:
+        """The signing key in use from there on, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +145,7 @@ def archived_key(home: Home, kid: str) -> Key | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ArchivedFile:
     """A file in the archive, by its name alone: nothing says that it was ever in use."""
 
     name: str
@@ -146,8 +153,8 @@ class Kept:
     since: int  # when it was put there, in nanoseconds
 
 
-def archive(home: Home) -> list[Kept]:
+def archive(home: Home) -> list[ArchivedFile]:
     """Return what lies in the archive, by name."""
     folder = home.keys / ARCHIVE
     found: Iterable[Path] = sorted(folder.iterdir()) if folder.is_dir() else ()
-    return [Kept(path.name, path, path.lstat().st_mtime_ns) for path in found]
+    return [ArchivedFile(path.name, path, path.lstat().st_mtime_ns) for path in found]

@@ -26,7 +26,9 @@ The rooms, from the ground up:
 - ``journal`` the two files under their lock: order, recovery, failures
 - ``forwardjournal`` those files and the ratchet beside them
 - ``writer``  one receipt, open for appending
+- ``handover`` the agreement of a key that takes over
 - ``book``    what the ledger says of every session
+- ``pages``   reading the ledger: which key signed which row
 - ``rows``    the two files of the ledger while a row is written
 - ``ledger``  the record of all sessions
 - ``audit``   whether receipts keep what the ledger says of them
@@ -37,6 +39,9 @@ The rooms, from the ground up:
 - ``checkpoint`` how many lines there are and their root, signed
 - ``paths``   hashes that lead from a line to the root
 - ``proof``   the file that shows a line to somebody without a secret
+- ``covering`` the tree over lines that somebody else wrote
+- ``keyring`` which keys of an installation count
+- ``rotation`` changing them
 - ``display`` printing what was recorded
 
 Importing this package imports none of them; a name is loaded when it is first used. Reach

@@ -2,7 +2,7 @@
 `broker receipt`: what was allowed and refused in a session, and whether that record stands.
 
 Decided here: what the words of the command ask for, and the exit code. Not decided here: what is
-read and with which keys (``broker.cli.evidence``), how it is told (``broker.cli.verdicts``).
+read and with which keys (``broker.cli.materials``), how it is told (``broker.cli.verdicts``).
 
 Entries are taken from the verifier one by one, so nothing that was not authenticated is ever
 printed; where it finds a break, what stood before the break is shown, then the break, and the exit
@@ -15,19 +15,20 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import out, paint, printable
+from broker.cli.statefile import StateFile, cores
 from broker.cli.typed import Json
 from broker.cli.verdicts import Document, broken, place, told
 from broker.errors import Break, BrokerError, InputError
-from broker.receipt.demand import Level
 
 if TYPE_CHECKING:
-    from broker.cli.evidence import Asked
+    from broker.cli.materials import Asked
     from broker.receipt.demand import Demand
     from broker.receipt.inspection import Inspection
 
@@ -40,6 +41,7 @@ Examples:
   broker receipt k3v --verify --require-seal --level signed
   broker receipt k3v --verify --expect-head 12:9f2c…    what you wrote down last time
   broker receipt k3v --verify --continue                every broken line, not the first alone
+  broker receipt k3v --since k3v.state                  only what is new since the last time
   broker receipt --json > session.json
 
 \b
@@ -70,7 +72,7 @@ Id = Annotated[str | None, typer.Argument(metavar="[ID]", show_default="the late
 Refused = Annotated[bool, typer.Option("--refused", help="Show only refusals.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Verify, and show no entries.")]
 LevelOption = Annotated[
-    Level | None,
+    Literal["chain", "mac", "signed", "anchored"] | None,
     typer.Option("--level", help="Demand this level; see below.", show_default="what is promised"),
 ]
 RequireSeal = Annotated[bool, typer.Option("--require-seal", help="Demand that it was sealed.")]
@@ -84,6 +86,24 @@ ExpectHead = Annotated[
 ]
 Continue = Annotated[
     bool, typer.Option("--continue", help="After a break go on, and name every further one.")
+]
+SinceFile = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="STATE",
+        help="Begin where the verification that wrote STATE ended, and write it anew; --verify.",
+    ),
+]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Check tags, order and head, not the lines' JSON; --verify."),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", metavar="N", min=0, help="So many processes.", show_default="one per core"
+    ),
 ]
 NoHead = Annotated[
     bool,
@@ -133,6 +153,9 @@ def receipt(
     require_seal: RequireSeal = False,
     expect_head: ExpectHead = None,
     continue_: Continue = False,
+    since: SinceFile = None,
+    quick: Quick = False,
+    jobs: Jobs = 0,
     no_head: NoHead = False,
     key_file: KeyFile = None,
     head: HeadFile = None,
@@ -141,7 +164,7 @@ def receipt(
     as_json: Json = False,
 ) -> int:
     """Show and verify the record of a session."""
-    from broker.cli.evidence import Asked
+    from broker.cli.materials import Asked
     from broker.receipt.demand import Demand, expected_head
 
     document = Document() if as_json else None
@@ -149,50 +172,67 @@ def receipt(
         asked = Asked(id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()))
         expect = None if expect_head is None else expected_head(expect_head)
         demand = Demand(level, require_seal, expect)
-        show = None if verify or level == "chain" else "refused" if refused else "all"
-        if refused and show is None:
-            raise InputError("--refused shows entries: leave out --verify and --level chain")
-        return _Telling(document, show, continue_).tell(asked, demand)
+        bare = verify or quick or since is not None or level == "chain"
+        if refused and bare:
+            raise InputError("--refused shows entries: not with --verify, nor what implies it")
+        if quick and since is not None:
+            raise InputError("--quick and --since: what was read quickly is not kept as verified")
+        how = _How(None if bare else "refused" if refused else "all", continue_, since, quick, jobs)
+        return _Telling(document, how).tell(asked, demand)
     except BrokerError as error:
         if document is not None:
             document.failed(error)
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How a record is gone through: what is shown of it, and what is not read again."""
+
+    show: Literal["all", "refused"] | None
+    goes_on: bool
+    since: str | None
+    quick: bool
+    jobs: int
+
+
 class _Telling:
     """Verifies one record, and tells what comes of it as a text or as a document."""
 
-    def __init__(self, document: Document | None, show: str | None, goes_on: bool) -> None:
+    def __init__(self, document: Document | None, how: _How) -> None:
         self._document = document
-        self._show = show
-        self._goes_on = goes_on
+        self._how = how
 
     def tell(self, asked: Asked, demand: Demand) -> int:
         """Return the exit code."""
-        from broker.cli.evidence import evidence
+        from broker.cli.materials import materials
         from broker.home import Home
         from broker.receipt.inspection import inspecting
         from broker.receipt.verify import expected, judge
 
-        what = evidence(asked, Home.find(os.environ))
+        what = materials(asked, Home.find(os.environ))
+        state = None if self._how.since is None else StateFile.of(self._how.since, what)
+        since = None if state is None else state.since
         if self._document is None:
             out(paint(f"receipt {what.sid}", "bold") + f"  {printable(str(what.path))}")
         else:
             self._document.begin(what.sid, str(what.path))
         try:
-            with inspecting(what, expected(demand)) as found:
+            with inspecting(what, expected(demand), since, state is not None) as found:
                 try:
                     self._read(found)
                     verdict = judge(found, demand, time.time_ns())
                 except Break as first:
-                    further = found.breaks(first) if self._goes_on else iter(())
+                    further = found.breaks(first) if self._how.goes_on else iter(())
                     return self._broken(first, further)
+                if state is not None:
+                    verdict = state.kept(found, verdict, time.time_ns())
         except Break as error:  # of head or checkpoint, before a line was read
             return self._broken(error, iter(()))
         if self._document is not None:
             self._document.verified(verdict)
         else:
-            for line in told(verdict, notes_head=self._show is None):
+            for line in told(verdict, notes_head=self._how.show is None):
                 out(line)
         return ALLOWED
 
@@ -200,17 +240,17 @@ class _Telling:
         """Verify to the end, and show the entries that are asked for."""
         from broker.cli.progress import progress
         from broker.cli.story import refuses, story_line
+        from broker.receipt.inspection import Pace
 
-        if self._show is not None and sys.stdout.isatty():
-            bar_for = 0  # the entries themselves show how far it is
-        else:
-            bar_for = found.size
-        with progress(bar_for) as found.progress:
-            if self._show is None:
-                found.run()
+        how = self._how
+        # On a terminal the entries themselves show how far it is.
+        unseen = how.show is None or not sys.stdout.isatty()
+        with progress(found.size if unseen else 0) as bar:
+            if how.show is None:
+                found.run(Pace(how.jobs or cores(), how.quick, bar))
                 return
-            for entry in found.entries():
-                if self._show == "refused" and not refuses(entry):
+            for entry in found.entries(bar):
+                if how.show == "refused" and not refuses(entry):
                     continue
                 if self._document is not None:
                     self._document.entry(entry)

@@ -3,7 +3,7 @@ One inspection of a receipt, in constant memory: every line, and what vouches fo
 
 Decided here: what a head, a checkpoint or a head that somebody wrote down demands of the lines,
 and when an entry may be handed out. Not decided here: what one line must be (``chain``), which
-files are read (``evidence``), what all of it comes to (``verify``).
+files are read (``materials``), what all of it comes to (``verify``).
 
 Rule a maintainer keeps: only bytes that were authenticated leave this module. Without the
 secret no entry is handed out before the checkpoint's root was met, and then from a copy that
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from broker.errors import Break, UnverifiableError
@@ -24,9 +25,10 @@ from broker.receipt import disk
 from broker.receipt.chain import Chain
 from broker.receipt.demand import Level, promised
 from broker.receipt.entry import Entry, parse_at
-from broker.receipt.evidence import Evidence, Opened, opened, unreadable
 from broker.receipt.keys import Key
-from broker.receipt.scan import CHUNK_BYTES, Walk
+from broker.receipt.materials import Materials, Opened, opened, unreadable
+from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
+from broker.receipt.since import Since, fits
 from broker.receipt.survey import survey
 from broker.receipt.untagged import Untagged, stated
 
@@ -54,8 +56,24 @@ class Mark:
     reason: str = "fork"
 
 
-Progress = Callable[[int], None]
-_TOLD_BYTES: Final = 1_048_576  # between two calls of a `Progress`
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """
+    How a file is gone through; none of it changes what holds.
+
+    Args:
+        jobs: how many processes may work on it.
+        quick: check tags, order, links and the head, and do not read what is in the lines.
+        progress: told now and then how many bytes are verified.
+    """
+
+    jobs: int = 1
+    quick: bool = False
+    progress: Progress | None = None
+
+
+STEADY: Final = Pace()
+_TOLD_BYTES: Final = 262_144  # between two calls of a `Progress`
 
 
 class Inspection:
@@ -66,41 +84,49 @@ class Inspection:
     head were met; ``done`` says so. Made by ``inspecting``.
 
     Args:
-        evidence: what is read, and what it is verified with.
+        materials: what is read, and what it is verified with.
         files: what is open.
         marks: what else is known of the lines.
-        progress: told now and then how many of ``size`` bytes are verified.
+        since: where a verification ended before; ``trusted`` tells if this one began there.
+        keeps: where this one ends will be asked for, by ``since``.
     """
 
     def __init__(
         self,
-        evidence: Evidence,
+        materials: Materials,
         files: Opened,
         marks: Sequence[Mark] = (),
-        progress: Progress | None = None,
+        since: Since | None = None,
+        keeps: bool = False,
     ) -> None:
-        self.evidence = evidence
+        self.materials = materials
         self.slots = files.slots
         covers = files.checkpoint is not None and files.checkpoint.size > 0
         self.checkpoint = files.checkpoint if covers else None
         self.size = files.size
         self.promise: Level = "mac"
-        self._known = marks
-        self.progress = progress
-        self._covered = 0  # where the lines under the checkpoint end
+        self.trusted: Since | None = None
+        self.quick = False
         self.done = False
+        self._since = since
+        self._keeps = keeps
+        self._known = list(marks)
+        if since is not None:
+            state = since.state
+            self._known.append(Mark(state.n, "the state of an earlier verification", state.last))
+        self._covered = 0  # where the lines under the checkpoint end
         self._begin(files.fd)
 
     def _begin(self, fd: int) -> None:
         """Stand before line 0 of an open file."""
-        evidence, size = self.evidence, self.size
+        size = self.size
+        self._fd = fd
         try:
             ending = os.pread(fd, _SEAL_LINE_BYTES, max(0, size - _SEAL_LINE_BYTES))
             tree = _SEAL_IN_SIGHT in ending or self.checkpoint is not None
-            self._fd = fd
-            self.chain = self._chain(tree)
+            self.chain = self._chain(tree or self._keeps)
         except OSError as error:
-            raise unreadable("receipt", evidence.path, error) from error
+            raise unreadable("receipt", self.materials.path, error) from error
         self._walk = Walk(fd, size, self.chain, self.slots)
         self._marks: dict[int, list[Mark]] = {}
         for mark in self._known:
@@ -110,14 +136,31 @@ class Inspection:
             self._marks.setdefault(n, []).append(Mark(n, "the checkpoint", root=root))
 
     def _chain(self, tree: bool) -> Chain:
-        key, sid = self.evidence.key, self.evidence.sid
+        key, sid = self.materials.key, self.materials.sid
         if key is None:
             return Untagged(sid, stated(self._fd).kid, tree=tree)
         return Chain(sid, key, tree=tree)
 
+    def _resume(self, since: Since) -> None:
+        """Stand where the verification before ended, if the file still has that line there."""
+        state = since.state
+        before = [mark for n, marks in self._marks.items() for mark in marks if n < state.n]
+        covered = {(mark.n, mark.root.hex()) for mark in before} <= {since.covered[:2]}
+        files = Opened(self._fd, self.size, self.slots, self.checkpoint)
+        if not covered or state.edge is None or not fits(since, files):
+            return
+        self.chain.restore(state)
+        self.promise = since.promise
+        self.trusted = since
+        self._covered = since.covered[2]
+        for mark in before:
+            del self._marks[mark.n]
+        if state.n in self._marks:
+            self._meet(self._marks.pop(state.n), state.size)
+
     # ── the lines ──
 
-    def run(self) -> None:
+    def run(self, pace: Pace = STEADY) -> None:
         """
         Verify every line, and what must come after the last one.
 
@@ -125,10 +168,25 @@ class Inspection:
             Break: the first place that is not what was signed.
             UnverifiableError: the file cannot be read, or holds nothing to verify.
         """
-        for _ in self._lines():
-            pass
+        try:
+            if self._since is not None:
+                self._resume(self._since)
+            # Only a key that signs every line alike can be shared out or hurried.
+            alike = isinstance(self.materials.key, Key)
+            self.quick = pace.quick and alike
+            if self.quick and self.checkpoint is None and not self._keeps:
+                self.chain.tree = None
+            self._walk.run(
+                jobs=pace.jobs if alike else 1,
+                progress=pace.progress,
+                quick=self.quick,
+                stops={n: partial(self._at, n) for n in {1, *self._marks}},
+            )
+        except OSError as error:
+            raise unreadable("receipt", self.materials.path, error) from error
+        self._end()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
         """
         Yield the entries, each only after it was authenticated.
 
@@ -136,11 +194,14 @@ class Inspection:
         gets there. Without it nothing is authentic before the checkpoint's root was met, so
         all lines are verified first then, in a copy of our own.
 
+        Args:
+            progress: told now and then how many bytes are verified.
+
         Raises:
             Break, UnverifiableError: as ``run``; also where nothing authenticates the entries.
         """
-        if self.evidence.key is not None:
-            yield from self._read()
+        if self.materials.key is not None:
+            yield from self._read(progress)
             return
         if self.checkpoint is None:
             raise UnverifiableError(
@@ -153,9 +214,9 @@ class Inspection:
         with tempfile.TemporaryFile() as copy:
             self._copy(copy.fileno())
             self._begin(copy.fileno())
-            self.run()
+            self.run(Pace(progress=progress))
             self._begin(copy.fileno())
-            yield from self._read()
+            yield from self._read(None)
 
     def _copy(self, target: int) -> None:
         at = 0
@@ -167,37 +228,41 @@ class Inspection:
                 disk.DISK.write_all(target, chunk)
                 at += len(chunk)
         except OSError as error:
-            raise unreadable("receipt", self.evidence.path, error) from error
+            raise unreadable("receipt", self.materials.path, error) from error
 
-    def _read(self) -> Iterator[Entry]:
+    def _read(self, progress: Progress | None) -> Iterator[Entry]:
         chain = self.chain
+        told = 0
         for _ in self._lines():
+            if progress is not None and chain.size - told >= _TOLD_BYTES:
+                told = chain.size
+                progress(told)
             yield Entry(
                 chain.n - 1, chain.last, chain.kind, parse_at(chain.at), json.loads(chain.text)
             )
 
     def _lines(self) -> Iterator[None]:
-        """Walk the lines, and meet each mark where it stands."""
+        """Walk the lines one by one, and meet each mark where it stands."""
         chain = self.chain
         walk = iter(self._walk)
-        told = 0
         while True:
             start = chain.size
-            if self.progress is not None and start - told >= _TOLD_BYTES:
-                told = start
-                self.progress(start)
             try:
                 next(walk)
             except StopIteration:
                 break
             except OSError as error:
-                raise unreadable("receipt", self.evidence.path, error) from error
-            if chain.n in self._marks:
-                self._meet(self._marks.pop(chain.n), start)
-            if chain.n == 1:
-                self.promise = promised(chain.text)
+                raise unreadable("receipt", self.materials.path, error) from error
+            if chain.n == 1 or chain.n in self._marks:
+                self._at(chain.n, start)
             yield
         self._end()
+
+    def _at(self, n: int, start: int) -> None:
+        """Look at what ``n`` lines ask for; the last of them begins at ``start``."""
+        self._meet(self._marks.pop(n, []), start)
+        if n == 1:
+            self.promise = promised(self.chain.text)
 
     def _meet(self, marks: list[Mark], start: int) -> None:
         """Compare the lines so far with what somebody else says of them."""
@@ -232,7 +297,7 @@ class Inspection:
 
     def _check_uncovered(self, covered: int) -> None:
         """Refuse lines that the checkpoint should cover and does not."""
-        if self.evidence.key is None:
+        if self.materials.key is None:
             reason, why = "unsigned", "without the key nothing authenticates what follows it"
         elif self.chain.closing:
             reason, why = "checkpoint_old", "the receipt was sealed after it"
@@ -255,7 +320,7 @@ class Inspection:
         Raises:
             UnverifiableError: the file cannot be read.
         """
-        if self.evidence.key is not None and not isinstance(self.evidence.key, Key):
+        if self.materials.key is not None and not isinstance(self.materials.key, Key):
             return
         place = (first.reason, first.line, first.offset)
         try:
@@ -263,7 +328,19 @@ class Inspection:
                 if (found.reason, found.line, found.offset) != place:
                     yield found
         except OSError as error:
-            raise unreadable("receipt", self.evidence.path, error) from error
+            raise unreadable("receipt", self.materials.path, error) from error
+
+    def since(self, at: int) -> Since:
+        """
+        Return where this inspection came to, for the next one to begin there.
+
+        Args:
+            at: when it ended; the next one tells since when it trusts what was verified.
+        """
+        note = self.checkpoint
+        covered = (note.size, note.root.hex(), self._covered) if note else (0, "", 0)
+        full_at = at if self.trusted is None else self.trusted.full_at
+        return Since(self.chain.state(), self.promise, full_at, covered)
 
     @property
     def fragment_bytes(self) -> int:
@@ -275,12 +352,15 @@ class Inspection:
         """The level that the lines reach."""
         if self.checkpoint is not None:
             return "signed"
-        return "chain" if self.evidence.key is None else "mac"
+        return "chain" if self.materials.key is None else "mac"
 
 
 @contextmanager
 def inspecting(
-    evidence: Evidence, marks: Sequence[Mark] = (), progress: Progress | None = None
+    materials: Materials,
+    marks: Sequence[Mark] = (),
+    since: Since | None = None,
+    keeps: bool = False,
 ) -> Iterator[Inspection]:
     """
     Open a receipt and what it is verified with; the arguments are those of ``Inspection``.
@@ -288,5 +368,5 @@ def inspecting(
     Raises:
         Break, UnverifiableError: as ``opened``.
     """
-    with opened(evidence) as files:
-        yield Inspection(evidence, files, marks, progress)
+    with opened(materials) as files:
+        yield Inspection(materials, files, marks, since, keeps)

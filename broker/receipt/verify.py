@@ -2,7 +2,7 @@
 Verifying a receipt, in constant memory: every line, then the whole, then what was asked for.
 
 Decided here: the verdict, and when a receipt is less than what was promised or asked for. Not
-decided here: what one line must be (``chain``), which files are read (``evidence``), how its
+decided here: what one line must be (``chain``), which files are read (``materials``), how its
 lines are read (``inspection``), what lies behind the first break (``survey``).
 
 A ``Break`` names the first place that is not what was signed. Its reasons:
@@ -31,9 +31,10 @@ from broker.errors import UnverifiableError
 from broker.receipt.chain import LineTags
 from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
-from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Inspection, Mark, Progress, inspecting
+from broker.receipt.inspection import STEADY, Inspection, Mark, Pace, inspecting
 from broker.receipt.keys import Key
+from broker.receipt.materials import Materials
+from broker.receipt.since import Since
 
 if TYPE_CHECKING:
     from broker.receipt.signing import VerifyKey
@@ -53,7 +54,9 @@ class Verdict:
     that the head does not cover yet.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
-    covered by the checkpoint of ``signer``; 0 without one.
+    covered by the checkpoint of ``signer``; 0 without one. ``trusted_before`` lines were not read
+    again: they verified before, in one pass at ``trusted_since`` and in later ones. ``quick``
+    says that what is in the lines was not read.
     """
 
     state: State
@@ -70,6 +73,9 @@ class Verdict:
     tags: Literal["checked", "unchecked"] = "checked"
     signed_lines: int = 0
     signer: str = ""
+    trusted_before: int = 0
+    trusted_since: int = 0
+    quick: bool = False
 
     @property
     def head(self) -> str:
@@ -110,8 +116,11 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         beyond=0 if slots is None else chain.n - slots.head.n,
         fragment_bytes=found.fragment_bytes,
         warnings=tuple(_warnings(found, signed, now)),
-        tags="unchecked" if found.evidence.key is None else "checked",
+        tags="unchecked" if found.materials.key is None else "checked",
         signed_lines=signed,
+        trusted_before=found.trusted.state.n if found.trusted else 0,
+        trusted_since=found.trusted.full_at if found.trusted else 0,
+        quick=found.quick,
         signer=checkpoint.origin.removesuffix(f"/receipt/{chain.sid}") if checkpoint else "",
     )
 
@@ -129,7 +138,7 @@ def _check(found: Inspection, demand: Demand) -> None:
         return
     if reaches(level, "signed"):
         raise chain.broken("no_anchor", f"level {wanted} is {who}, and nothing anchors it")
-    if level == "chain" and not found.evidence.vkeys:
+    if level == "chain" and not found.materials.vkeys:
         raise UnverifiableError(
             "there is no key to verify with: only the chain could be checked",
             code="unverifiable.missing",
@@ -179,7 +188,8 @@ def verify(
     vkeys: Sequence[VerifyKey] = (),
     demand: Demand = ANY,
     marks: Sequence[Mark] = (),
-    progress: Progress | None = None,
+    since: Since | None = None,
+    pace: Pace = STEADY,
 ) -> Verdict:
     """
     Verify a receipt from its first line to its last.
@@ -197,15 +207,16 @@ def verify(
         vkeys: the public keys that may have signed the checkpoint.
         demand: what it must come to.
         marks: what else is known of its lines.
-        progress: told now and then how many bytes are verified.
+        since: where a verification ended before; this one begins there if it can.
+        pace: processes, haste, and who is told how far it is.
 
     Raises:
         Break: tampering, loss, a break, or less than what was promised or asked for.
         UnverifiableError: an unsafe or missing file, or nothing to verify, or to verify with.
     """
-    evidence = Evidence(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
-    with inspecting(evidence, (*marks, *expected(demand)), progress) as found:
-        found.run()
+    materials = Materials(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
+    with inspecting(materials, (*marks, *expected(demand)), since) as found:
+        found.run(pace)
         return judge(found, demand, now)
 
 
@@ -221,5 +232,5 @@ def read_entries(
     Raises:
         Break, UnverifiableError: as ``verify``.
     """
-    with inspecting(Evidence(path, _name(path, head, sid), key, head)) as found:
+    with inspecting(Materials(path, _name(path, head, sid), key, head)) as found:
         yield from found.entries()

@@ -2,7 +2,7 @@
 `broker receipt`: what was allowed and refused in a session, and whether that record stands.
 
 Decided here: what the words of the command ask for, and the exit code. Not decided here: what is
-read and with which keys (``broker.cli.materials``), how it is told (``broker.cli.verdicts``).
+read and with which keys (``broker.cli.evidence``), how it is told (``broker.cli.verdicts``).
 
 Entries are taken from the verifier one by one, so nothing that was not authenticated is ever
 printed; where it finds a break, what stood before the break is shown, then the break, and the exit
@@ -28,7 +28,7 @@ from broker.cli.verdicts import Document, broken, place, told
 from broker.errors import Break, BrokerError, InputError
 
 if TYPE_CHECKING:
-    from broker.cli.materials import Asked
+    from broker.cli.evidence import Asked
     from broker.receipt.demand import Demand
     from broker.receipt.inspection import Inspection
 
@@ -164,7 +164,7 @@ def receipt(
     as_json: Json = False,
 ) -> int:
     """Show and verify the record of a session."""
-    from broker.cli.materials import Asked
+    from broker.cli.evidence import Asked
     from broker.receipt.demand import Demand, expected_head
 
     document = Document() if as_json else None
@@ -205,12 +205,12 @@ class _Telling:
 
     def tell(self, asked: Asked, demand: Demand) -> int:
         """Return the exit code."""
-        from broker.cli.materials import materials
+        from broker.cli.evidence import evidence
         from broker.home import Home
         from broker.receipt.inspection import inspecting
         from broker.receipt.verify import expected, judge
 
-        what = materials(asked, Home.find(os.environ))
+        what = evidence(asked, Home.find(os.environ))
         state = None if self._how.since is None else StateFile.of(self._how.since, what)
         since = None if state is None else state.since
         if self._document is None:

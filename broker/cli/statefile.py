@@ -17,8 +17,8 @@ from broker.errors import InputError, UnverifiableError
 
 if TYPE_CHECKING:
     from broker.receipt import Key, Verdict
+    from broker.receipt.evidence import Evidence
     from broker.receipt.inspection import Inspection
-    from broker.receipt.materials import Materials
     from broker.receipt.since import Since
 
 
@@ -33,7 +33,7 @@ class StateFile:
     warning: str = ""
 
     @classmethod
-    def of(cls, name: str, what: Materials) -> StateFile:
+    def of(cls, name: str, what: Evidence) -> StateFile:
         """
         Read the file that was named, which may not be there yet.
 

@@ -15,7 +15,7 @@ The rooms, from the ground up:
 - ``segments`` sharing that among processes
 - ``demand``  the levels, and what is asked for
 - ``untagged`` a chain whose secret is not at hand
-- ``materials`` what is opened, in which order
+- ``evidence`` what is opened, in which order
 - ``inspection`` every line, and who vouches for them
 - ``survey``  what lies behind the first break
 - ``verify``  the verdict

@@ -3,7 +3,7 @@ One inspection of a receipt, in constant memory: every line, and what vouches fo
 
 Decided here: what a head, a checkpoint or a head that somebody wrote down demands of the lines,
 and when an entry may be handed out. Not decided here: what one line must be (``chain``), which
-files are read (``materials``), what all of it comes to (``verify``).
+files are read (``evidence``), what all of it comes to (``verify``).
 
 Rule a maintainer keeps: only bytes that were authenticated leave this module. Without the
 secret no entry is handed out before the checkpoint's root was met, and then from a copy that
@@ -25,8 +25,8 @@ from broker.receipt import disk
 from broker.receipt.chain import Chain
 from broker.receipt.demand import Level, promised
 from broker.receipt.entry import Entry, parse_at
+from broker.receipt.evidence import Evidence, Opened, opened, unreadable
 from broker.receipt.keys import Key
-from broker.receipt.materials import Materials, Opened, opened, unreadable
 from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
 from broker.receipt.since import Since, fits
 from broker.receipt.survey import survey
@@ -84,7 +84,7 @@ class Inspection:
     head were met; ``done`` says so. Made by ``inspecting``.
 
     Args:
-        materials: what is read, and what it is verified with.
+        evidence: what is read, and what it is verified with.
         files: what is open.
         marks: what else is known of the lines.
         since: where a verification ended before; ``trusted`` tells if this one began there.
@@ -93,13 +93,13 @@ class Inspection:
 
     def __init__(
         self,
-        materials: Materials,
+        evidence: Evidence,
         files: Opened,
         marks: Sequence[Mark] = (),
         since: Since | None = None,
         keeps: bool = False,
     ) -> None:
-        self.materials = materials
+        self.evidence = evidence
         self.slots = files.slots
         covers = files.checkpoint is not None and files.checkpoint.size > 0
         self.checkpoint = files.checkpoint if covers else None
@@ -126,7 +126,7 @@ class Inspection:
             tree = _SEAL_IN_SIGHT in ending or self.checkpoint is not None
             self.chain = self._chain(tree or self._keeps)
         except OSError as error:
-            raise unreadable("receipt", self.materials.path, error) from error
+            raise unreadable("receipt", self.evidence.path, error) from error
         self._walk = Walk(fd, size, self.chain, self.slots)
         self._marks: dict[int, list[Mark]] = {}
         for mark in self._known:
@@ -136,7 +136,7 @@ class Inspection:
             self._marks.setdefault(n, []).append(Mark(n, "the checkpoint", root=root))
 
     def _chain(self, tree: bool) -> Chain:
-        key, sid = self.materials.key, self.materials.sid
+        key, sid = self.evidence.key, self.evidence.sid
         if key is None:
             return Untagged(sid, stated(self._fd).kid, tree=tree)
         return Chain(sid, key, tree=tree)
@@ -172,7 +172,7 @@ class Inspection:
             if self._since is not None:
                 self._resume(self._since)
             # Only a key that signs every line alike can be shared out or hurried.
-            alike = isinstance(self.materials.key, Key)
+            alike = isinstance(self.evidence.key, Key)
             self.quick = pace.quick and alike
             if self.quick and self.checkpoint is None and not self._keeps:
                 self.chain.tree = None
@@ -183,7 +183,7 @@ class Inspection:
                 stops={n: partial(self._at, n) for n in {1, *self._marks}},
             )
         except OSError as error:
-            raise unreadable("receipt", self.materials.path, error) from error
+            raise unreadable("receipt", self.evidence.path, error) from error
         self._end()
 
     def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
@@ -200,7 +200,7 @@ class Inspection:
         Raises:
             Break, UnverifiableError: as ``run``; also where nothing authenticates the entries.
         """
-        if self.materials.key is not None:
+        if self.evidence.key is not None:
             yield from self._read(progress)
             return
         if self.checkpoint is None:
@@ -228,7 +228,7 @@ class Inspection:
                 disk.DISK.write_all(target, chunk)
                 at += len(chunk)
         except OSError as error:
-            raise unreadable("receipt", self.materials.path, error) from error
+            raise unreadable("receipt", self.evidence.path, error) from error
 
     def _read(self, progress: Progress | None) -> Iterator[Entry]:
         chain = self.chain
@@ -252,7 +252,7 @@ class Inspection:
             except StopIteration:
                 break
             except OSError as error:
-                raise unreadable("receipt", self.materials.path, error) from error
+                raise unreadable("receipt", self.evidence.path, error) from error
             if chain.n == 1 or chain.n in self._marks:
                 self._at(chain.n, start)
             yield
@@ -297,7 +297,7 @@ class Inspection:
 
     def _check_uncovered(self, covered: int) -> None:
         """Refuse lines that the checkpoint should cover and does not."""
-        if self.materials.key is None:
+        if self.evidence.key is None:
             reason, why = "unsigned", "without the key nothing authenticates what follows it"
         elif self.chain.closing:
             reason, why = "checkpoint_old", "the receipt was sealed after it"
@@ -320,7 +320,7 @@ class Inspection:
         Raises:
             UnverifiableError: the file cannot be read.
         """
-        if self.materials.key is not None and not isinstance(self.materials.key, Key):
+        if self.evidence.key is not None and not isinstance(self.evidence.key, Key):
             return
         place = (first.reason, first.line, first.offset)
         try:
@@ -328,7 +328,7 @@ class Inspection:
                 if (found.reason, found.line, found.offset) != place:
                     yield found
         except OSError as error:
-            raise unreadable("receipt", self.materials.path, error) from error
+            raise unreadable("receipt", self.evidence.path, error) from error
 
     def since(self, at: int) -> Since:
         """
@@ -352,12 +352,12 @@ class Inspection:
         """The level that the lines reach."""
         if self.checkpoint is not None:
             return "signed"
-        return "chain" if self.materials.key is None else "mac"
+        return "chain" if self.evidence.key is None else "mac"
 
 
 @contextmanager
 def inspecting(
-    materials: Materials,
+    evidence: Evidence,
     marks: Sequence[Mark] = (),
     since: Since | None = None,
     keeps: bool = False,
@@ -368,5 +368,5 @@ def inspecting(
     Raises:
         Break, UnverifiableError: as ``opened``.
     """
-    with opened(materials) as files:
-        yield Inspection(materials, files, marks, since, keeps)
+    with opened(evidence) as files:
+        yield Inspection(evidence, files, marks, since, keeps)

@@ -31,8 +31,8 @@ from broker.receipt import disk
 from broker.receipt.chain import TAIL_BYTES, State
 from broker.receipt.demand import LEVELS, Level
 from broker.receipt.entry import canonical, format_at, parse_at
+from broker.receipt.evidence import Opened, unreadable
 from broker.receipt.keys import Key
-from broker.receipt.materials import Opened, unreadable
 
 LABEL: Final = "receipt/1 since"
 _MAX_BYTES: Final = 65_536  # of the file; a state has a few thousand

@@ -2,7 +2,7 @@
 Verifying a receipt, in constant memory: every line, then the whole, then what was asked for.
 
 Decided here: the verdict, and when a receipt is less than what was promised or asked for. Not
-decided here: what one line must be (``chain``), which files are read (``materials``), how its
+decided here: what one line must be (``chain``), which files are read (``evidence``), how its
 lines are read (``inspection``), what lies behind the first break (``survey``).
 
 A ``Break`` names the first place that is not what was signed. Its reasons:
@@ -31,9 +31,9 @@ from broker.errors import UnverifiableError
 from broker.receipt.chain import LineTags
 from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
+from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import STEADY, Inspection, Mark, Pace, inspecting
 from broker.receipt.keys import Key
-from broker.receipt.materials import Materials
 from broker.receipt.since import Since
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         beyond=0 if slots is None else chain.n - slots.head.n,
         fragment_bytes=found.fragment_bytes,
         warnings=tuple(_warnings(found, signed, now)),
-        tags="unchecked" if found.materials.key is None else "checked",
+        tags="unchecked" if found.evidence.key is None else "checked",
         signed_lines=signed,
         trusted_before=found.trusted.state.n if found.trusted else 0,
         trusted_since=found.trusted.full_at if found.trusted else 0,
@@ -138,7 +138,7 @@ def _check(found: Inspection, demand: Demand) -> None:
         return
     if reaches(level, "signed"):
         raise chain.broken("no_anchor", f"level {wanted} is {who}, and nothing anchors it")
-    if level == "chain" and not found.materials.vkeys:
+    if level == "chain" and not found.evidence.vkeys:
         raise UnverifiableError(
             "there is no key to verify with: only the chain could be checked",
             code="unverifiable.missing",
@@ -214,8 +214,8 @@ def verify(
         Break: tampering, loss, a break, or less than what was promised or asked for.
         UnverifiableError: an unsafe or missing file, or nothing to verify, or to verify with.
     """
-    materials = Materials(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
-    with inspecting(materials, (*marks, *expected(demand)), since) as found:
+    evidence = Evidence(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
+    with inspecting(evidence, (*marks, *expected(demand)), since) as found:
         found.run(pace)
         return judge(found, demand, now)
 
@@ -232,5 +232,5 @@ def read_entries(
     Raises:
         Break, UnverifiableError: as ``verify``.
     """
-    with inspecting(Materials(path, _name(path, head, sid), key, head)) as found:
+    with inspecting(Evidence(path, _name(path, head, sid), key, head)) as found:
         yield from found.entries()

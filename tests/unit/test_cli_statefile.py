@@ -11,8 +11,8 @@ import pytest
 from broker.cli.statefile import StateFile, cores
 from broker.errors import InputError, UnverifiableError
 from broker.receipt import Verdict
+from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import inspecting
-from broker.receipt.materials import Materials
 from broker.receipt.verify import judge
 from tests.receiptkit import AT, KEY, Scene
 
@@ -25,7 +25,7 @@ def scene(tmp_path: Path) -> Scene:
 
 def verified(scene: Scene, sid: str, path: Path) -> Verdict:
     """Verify a session with a state's file, as the command does."""
-    what = Materials(scene.path(sid), sid, KEY, scene.head(sid))
+    what = Evidence(scene.path(sid), sid, KEY, scene.head(sid))
     state = StateFile.of(str(path), what)
     with inspecting(what, since=state.since, keeps=True) as found:
         found.run()
@@ -90,7 +90,7 @@ def test_an_unsafe_file_ends_it(scene: Scene, tmp_path: Path) -> None:
 
 def test_without_a_key_nothing_is_kept(scene: Scene, tmp_path: Path) -> None:
     """A state without a key to authenticate it would be worth nothing."""
-    what = Materials(scene.path("s2"), "s2", None)
+    what = Evidence(scene.path("s2"), "s2", None)
     with pytest.raises(InputError, match="needs the key"):
         StateFile.of(str(tmp_path / "kept"), what)
     assert StateFile.of(str(tmp_path / "kept"), replace(what, key=KEY)).since is None

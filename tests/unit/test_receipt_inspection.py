@@ -11,8 +11,8 @@ import pytest
 
 from broker.errors import Break
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
+from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import Inspection, Mark, Pace, inspecting
-from broker.receipt.materials import Materials
 from broker.receipt.merkle import EMPTY_ROOT, Frontier
 from broker.receipt.signing import SigningKey
 from broker.receipt.since import Since
@@ -43,14 +43,14 @@ def signed(scene: Scene, sid: str, size: int, root: bytes | None = None) -> Path
     return path
 
 
-def materials(scene: Scene, sid: str, *, key: bool = True, checkpoint: bool = True) -> Materials:
+def evidence(scene: Scene, sid: str, *, key: bool = True, checkpoint: bool = True) -> Evidence:
     """Return what belongs to a session."""
     path = scene.head(sid).with_suffix(".note") if checkpoint else None
     secret = KEY if key else None
-    return Materials(scene.path(sid), sid, secret, scene.head(sid), path, (SIGNER.public,))
+    return Evidence(scene.path(sid), sid, secret, scene.head(sid), path, (SIGNER.public,))
 
 
-def ran(what: Materials, expect: tuple[int, str] | None = None) -> str:
+def ran(what: Evidence, expect: tuple[int, str] | None = None) -> str:
     """Return the level reached, or what went wrong."""
 
     def act() -> str:
@@ -67,38 +67,38 @@ def ran(what: Materials, expect: tuple[int, str] | None = None) -> str:
 def test_a_checkpoint_anywhere_in_an_open_receipt(scene: Scene, size: int) -> None:
     """Wherever the checkpoint stands, the root of the lines before it is met there."""
     signed(scene, "s2", size)
-    assert ran(materials(scene, "s2")) == "signed"
+    assert ran(evidence(scene, "s2")) == "signed"
     signed(scene, "s2", size, bytes(range(32)))
-    assert ran(materials(scene, "s2")) == "checkpoint_root"
+    assert ran(evidence(scene, "s2")) == "checkpoint_root"
 
 
 def test_a_checkpoint_over_more_lines_than_there_are(scene: Scene) -> None:
     """Lines that the checkpoint covers and that are gone are a loss, even when the head agrees."""
     signed(scene, "s2", 12, bytes(32))
-    assert ran(materials(scene, "s2")) == "truncated"
+    assert ran(evidence(scene, "s2")) == "truncated"
 
 
 def test_a_checkpoint_over_nothing_reaches_no_level(scene: Scene) -> None:
     """A checkpoint of no line vouches for none."""
     signed(scene, "s2", 0, EMPTY_ROOT)
-    assert ran(materials(scene, "s2")) == "mac"
+    assert ran(evidence(scene, "s2")) == "mac"
 
 
 def test_a_sealed_receipt_under_an_older_checkpoint(scene: Scene) -> None:
     """After the seal the checkpoint must cover every line."""
     signed(scene, "s1", 11)
-    assert ran(materials(scene, "s1")) == "checkpoint_old"
+    assert ran(evidence(scene, "s1")) == "checkpoint_old"
     signed(scene, "s1", 12)
-    assert ran(materials(scene, "s1")) == "signed"
+    assert ran(evidence(scene, "s1")) == "signed"
 
 
 def test_without_the_key_every_line_must_be_covered(scene: Scene) -> None:
     """A line after the checkpoint is vouched for by nobody when its tag cannot be checked."""
     signed(scene, "s2", 10)
-    assert ran(materials(scene, "s2", key=False)) == "unsigned"
+    assert ran(evidence(scene, "s2", key=False)) == "unsigned"
     signed(scene, "s2", 11)
-    assert ran(materials(scene, "s2", key=False)) == "signed"
-    assert ran(materials(scene, "s2", key=False, checkpoint=False)) == "chain"
+    assert ran(evidence(scene, "s2", key=False)) == "signed"
+    assert ran(evidence(scene, "s2", key=False, checkpoint=False)) == "chain"
 
 
 def test_a_head_that_somebody_wrote_down(scene: Scene) -> None:
@@ -106,20 +106,20 @@ def test_a_head_that_somebody_wrote_down(scene: Scene) -> None:
     lines = scene.lines("s2")
     for n in (1, 5, 11):
         last = sha256(lines[n - 1]).hexdigest()
-        assert ran(materials(scene, "s2"), (n, last)) == "mac"
-        assert ran(materials(scene, "s2"), (n, "0" * 64)) == "fork"
-        assert ran(materials(scene, "s2"), (n + 11, last)) == "truncated"
+        assert ran(evidence(scene, "s2"), (n, last)) == "mac"
+        assert ran(evidence(scene, "s2"), (n, "0" * 64)) == "fork"
+        assert ran(evidence(scene, "s2"), (n + 11, last)) == "truncated"
     scene.path("s2").write_bytes(b"")
-    assert ran(materials(scene, "s2", key=True), (1, "0" * 64)) == "truncated"
+    assert ran(evidence(scene, "s2", key=True), (1, "0" * 64)) == "truncated"
 
 
 def test_checkpoint_and_expected_head_at_one_line(scene: Scene) -> None:
     """Two vouchers for the same line are both asked."""
     signed(scene, "s2", 5)
     last = sha256(scene.lines("s2")[4]).hexdigest()
-    assert ran(materials(scene, "s2"), (5, last)) == "signed"
+    assert ran(evidence(scene, "s2"), (5, last)) == "signed"
     signed(scene, "s2", 5, bytes(32))
-    assert ran(materials(scene, "s2"), (5, last)) == "checkpoint_root"
+    assert ran(evidence(scene, "s2"), (5, last)) == "checkpoint_root"
 
 
 def test_the_promise_is_read(scene: Scene) -> None:
@@ -130,7 +130,7 @@ def test_the_promise_is_read(scene: Scene) -> None:
         lambda n, fields: fields["data"].update(level="signed") if n == 0 else None,
     )
     scene.put("s2", lines)
-    with inspecting(Materials(scene.path("s2"), "s2", KEY)) as found:
+    with inspecting(Evidence(scene.path("s2"), "s2", KEY)) as found:
         found.run()
         assert found.promise == "signed"
 
@@ -147,13 +147,13 @@ def numbers(found: Inspection) -> Iterator[int]:
 def test_entries_without_the_key_come_after_the_root_was_met(scene: Scene) -> None:
     """With a forged line anywhere, not one entry is handed out; with none, all are."""
     signed(scene, "s1", 12)
-    with inspecting(materials(scene, "s1", key=False)) as found:
+    with inspecting(evidence(scene, "s1", key=False)) as found:
         assert list(numbers(found)) == list(range(12))
     lines = scene.lines("s1")
     forged = rechained(lines[:11], "s1", lambda n, fields: fields["data"].update(tool="Bash"))
     scene.put("s1", [*forged, lines[11]])
     seen: list[int] = []
-    with inspecting(materials(scene, "s1", key=False)) as found:
+    with inspecting(evidence(scene, "s1", key=False)) as found:
         assert outcome(lambda: seen.extend(numbers(found))) in {"checkpoint_root", "prev", "seal"}
     assert seen == []
 
@@ -161,7 +161,7 @@ def test_entries_without_the_key_come_after_the_root_was_met(scene: Scene) -> No
 def test_entries_without_the_key_are_the_bytes_that_were_verified(scene: Scene) -> None:
     """Bytes that are changed in place after the check never reach a reader."""
     signed(scene, "s1", 12)
-    with inspecting(materials(scene, "s1", key=False)) as found:
+    with inspecting(evidence(scene, "s1", key=False)) as found:
         entries = found.entries()
         first = next(entries)
         content = scene.content("s1").replace(b"call-8", b"call-x")
@@ -174,7 +174,7 @@ def test_entries_without_the_key_are_the_bytes_that_were_verified(scene: Scene) 
 
 def test_entries_that_nothing_authenticates_are_not_handed_out(scene: Scene) -> None:
     """Neither key nor checkpoint: no entry."""
-    with inspecting(materials(scene, "s1", key=False, checkpoint=False)) as found:
+    with inspecting(evidence(scene, "s1", key=False, checkpoint=False)) as found:
         assert outcome(lambda: list(numbers(found))) == "unverifiable.unauthenticated"
 
 
@@ -182,14 +182,14 @@ def test_an_empty_receipt_is_nothing(scene: Scene) -> None:
     """With and without the key, no line is nothing to verify."""
     scene.path("s2").write_bytes(b"")
     for key in (True, False):
-        what = Materials(scene.path("s2"), "s2", KEY if key else None)
+        what = Evidence(scene.path("s2"), "s2", KEY if key else None)
         assert ran(what) == "unverifiable.nothing"
 
 
 def test_a_disk_that_fails_is_told_apart(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever read fails, the answer is that nothing can be said."""
     signed(scene, "s1", 12)
-    what = materials(scene, "s1", key=False)
+    what = evidence(scene, "s1", key=False)
     real = os.pread
     for failing in range(6):
         calls = 0
@@ -219,7 +219,7 @@ def test_a_disk_that_fails_is_told_apart(scene: Scene, monkeypatch: pytest.Monke
 
 def kept(scene: Scene, sid: str, *, checkpoint: bool = True) -> Since:
     """Verify all of a session, and keep where that came to."""
-    with inspecting(materials(scene, sid, checkpoint=checkpoint), keeps=True) as found:
+    with inspecting(evidence(scene, sid, checkpoint=checkpoint), keeps=True) as found:
         found.run()
         return found.since(AT)
 
@@ -228,7 +228,7 @@ def since(scene: Scene, sid: str, state: Since, *marks: Mark, checkpoint: bool =
     """Return how many lines were trusted, or what went wrong."""
 
     def act() -> str:
-        with inspecting(materials(scene, sid, checkpoint=checkpoint), marks, state) as found:
+        with inspecting(evidence(scene, sid, checkpoint=checkpoint), marks, state) as found:
             found.run()
             return str(found.trusted.state.n if found.trusted else 0)
 
@@ -250,7 +250,7 @@ def test_only_what_is_new_is_verified(scene: Scene) -> None:
     lines = scene.lines("s2")
     scene.put("s2", [*lines[:3], spoiled(lines[3]), *lines[4:]])
     assert since(scene, "s2", state) == "11"
-    assert ran(materials(scene, "s2")) == "mac"
+    assert ran(evidence(scene, "s2")) == "mac"
     scene.put("s2", [*lines[:13], spoiled(lines[13]), *lines[14:]])
     assert since(scene, "s2", state) == "mac"
     scene.put("s2", lines[:15])
@@ -323,7 +323,7 @@ def test_an_older_checkpoint_over_a_seal_says_where_its_lines_end(scene: Scene) 
     scene.receipts.resume("s2", at=AT).seal("complete", at=AT)
     places = set()
     for begin in (None, state):
-        with inspecting(materials(scene, "s2"), since=begin) as found:
+        with inspecting(evidence(scene, "s2"), since=begin) as found:
             with pytest.raises(Break) as caught:
                 found.run()
             places.add((caught.value.reason, caught.value.line, caught.value.offset))
@@ -336,7 +336,7 @@ def test_the_pace_changes_nothing(scene: Scene, pace: Pace) -> None:
 
     def answer(how: Pace) -> str:
         def act() -> str:
-            with inspecting(materials(scene, "s1")) as found:
+            with inspecting(evidence(scene, "s1")) as found:
                 found.run(how)
                 return f"{found.level} {found.chain.n} {found.chain.closing}"
 
@@ -355,7 +355,7 @@ def test_the_pace_changes_nothing(scene: Scene, pace: Pace) -> None:
 def test_without_the_key_there_is_no_haste(scene: Scene) -> None:
     """What is not authenticated is always read in full."""
     signed(scene, "s1", 12)
-    with inspecting(materials(scene, "s1", key=False)) as found:
+    with inspecting(evidence(scene, "s1", key=False)) as found:
         found.run(Pace(jobs=4, quick=True))
         assert (found.quick, found.level) == (False, "signed")
 
@@ -371,7 +371,7 @@ def test_progress_is_told(scene: Scene) -> None:
         lambda found, tell: list(found.entries(tell)),
     ):
         done: list[int] = []
-        with inspecting(materials(scene, "s2", checkpoint=False)) as found:
+        with inspecting(evidence(scene, "s2", checkpoint=False)) as found:
             read(found, done.append)
         assert done == sorted(done)
         assert 0 < done[0] <= done[-1] <= size

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from broker.receipt.chain import Chain, State
+from broker.receipt.evidence import Evidence, Opened, opened
 from broker.receipt.inspection import inspecting
 from broker.receipt.keys import Key
-from broker.receipt.materials import Materials, Opened, opened
 from broker.receipt.since import LABEL, Since, fits, load_since, save_since
 from tests.receiptkit import AT, KEY, Scene, outcome
 
@@ -121,7 +121,7 @@ def test_an_unsafe_file_is_refused(trick: str, scene: Scene, tmp_path: Path) -> 
 def relied_on(scene: Scene, sid: str, since: Since, *, head: bool = True) -> bool:
     """Whether a state fits what lies there now."""
     place = scene.head(sid) if head else None
-    with opened(Materials(scene.path(sid), sid, KEY, place)) as files:
+    with opened(Evidence(scene.path(sid), sid, KEY, place)) as files:
         return fits(since, files)
 
 
@@ -191,14 +191,14 @@ def test_only_the_end_of_the_file_is_read(scene: Scene, monkeypatch: pytest.Monk
 
 def test_an_inspection_tells_where_it_came_to(scene: Scene) -> None:
     """What it tells is what a chain over all lines comes to, and the next one begins there."""
-    materials = Materials(scene.path("s2"), "s2", KEY, scene.head("s2"))
+    evidence = Evidence(scene.path("s2"), "s2", KEY, scene.head("s2"))
     seed = came_to(scene, "s2", 1)
-    with inspecting(materials, since=seed) as first:
+    with inspecting(evidence, since=seed) as first:
         first.run()
         assert first.trusted == seed
         kept = first.since(AT + 5)
     assert kept == came_to(scene, "s2")
-    with inspecting(materials, since=kept) as second:
+    with inspecting(evidence, since=kept) as second:
         second.run()
         assert second.trusted == kept
         assert second.since(AT + 9) == kept

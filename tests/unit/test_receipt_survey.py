@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from broker.errors import Break
 from broker.limits import MAX_LINE_BYTES
+from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import inspecting
-from broker.receipt.materials import Materials
 from tests.receiptkit import KEY, Scene, rechained, tampered_tag
 
 Lines = list[bytes]
@@ -27,10 +27,10 @@ def scene(tmp_path: Path) -> Scene:
 
 def found(scene: Scene, sid: str, *, head: bool = True, key: bool = True) -> list[Break]:
     """Return every break, the first one first; empty when the receipt verifies."""
-    materials = Materials(
+    evidence = Evidence(
         scene.path(sid), sid, KEY if key else None, scene.head(sid) if head else None
     )
-    with inspecting(materials) as one:
+    with inspecting(evidence) as one:
         try:
             one.run()
         except Break as first:
@@ -199,7 +199,7 @@ def test_evolving_tags_end_the_survey(scene: Scene) -> None:
 
     lines = scene.lines("s1")
     scene.put("s1", [spoiled(lines[0]), spoiled(lines[1]), *lines[2:]])
-    with inspecting(Materials(scene.path("s1"), "s1", Moving())) as one:
+    with inspecting(Evidence(scene.path("s1"), "s1", Moving())) as one:
         with pytest.raises(Break) as caught:
             one.run()
         assert list(one.breaks(caught.value)) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.materials import Asked, is_file, materials
+from broker.cli.evidence import Asked, evidence, is_file
 from broker.cli.wires import KEY_NAME
 from broker.errors import InputError, UnverifiableError
 from broker.home import Home
@@ -40,7 +40,7 @@ def test_a_word_is_a_session_or_a_file(typed: str | None, file: bool) -> None:
 
 def test_a_session_is_verified_with_what_the_installation_has(home: Home) -> None:
     """Key, head, checkpoint and public key are the session's own places."""
-    found = materials(Asked("s1"), home)
+    found = evidence(Asked("s1"), home)
     assert (found.sid, found.key, found.vkeys) == ("s1", KEY, (SIGNER.public,))
     assert found.path == home.sessions / "s1" / "receipt.jsonl"
     assert (found.head, found.checkpoint) == (home.heads / "s1", home.checkpoints / "s1")
@@ -51,48 +51,46 @@ def test_what_is_said_takes_the_place(home: Home, tmp_path: Path) -> None:
     other = SigningKey.of(bytes(range(1, 33))).public
     named = tmp_path / "named"
     named.write_bytes(b"x")
-    found = materials(
-        Asked("s1", head=str(named), checkpoint=str(named), vkeys=(other.vkey,)), home
-    )
+    found = evidence(Asked("s1", head=str(named), checkpoint=str(named), vkeys=(other.vkey,)), home)
     assert (found.head, found.checkpoint, found.vkeys) == (named, named, (other,))
-    assert materials(Asked("s1", no_head=True), home).head is None
+    assert evidence(Asked("s1", no_head=True), home).head is None
 
 
 def test_the_chain_alone_is_given_nothing(home: Home) -> None:
     """At level chain nothing is used that could make it look like more."""
     for typed in ("s1", str(home.sessions / "s1" / "receipt.jsonl")):
-        found = materials(Asked(typed, level="chain"), home)
+        found = evidence(Asked(typed, level="chain"), home)
         assert (found.key, found.head, found.checkpoint, found.vkeys) == (None, None, None, ())
 
 
 def test_without_a_pinned_key_there_is_none(home: Home) -> None:
     """An installation that never signed has no public key, and invents none."""
     (home.keys / PUBLIC_KEY).unlink()
-    assert materials(Asked("s1"), home).vkeys == ()
+    assert evidence(Asked("s1"), home).vkeys == ()
 
 
 def test_a_lost_secret_is_done_without_only_where_that_is_said(home: Home) -> None:
     """Level signed and level chain need no secret; every other answer does."""
     (home.keys / KEY_NAME).unlink()
-    assert materials(Asked("s1", level="signed"), home).key is None
+    assert evidence(Asked("s1", level="signed"), home).key is None
     for level in (None, "mac", "anchored"):
         with pytest.raises(UnverifiableError):
-            materials(Asked("s1", level=level), home)
+            evidence(Asked("s1", level=level), home)
     for typed in (None, "s", "s9", "../s1/"):
         with pytest.raises((InputError, UnverifiableError)):
-            materials(Asked(typed, level="signed"), home)
+            evidence(Asked(typed, level="signed"), home)
 
 
 def test_an_unsafe_secret_is_not_done_without(home: Home) -> None:
     """A key that others can read is a fault, not a missing key."""
     (home.keys / KEY_NAME).chmod(0o644)
     with pytest.raises(UnverifiableError, match="mode"):
-        materials(Asked("s1", level="signed"), home)
+        evidence(Asked("s1", level="signed"), home)
 
 
 def test_a_copy_names_itself(home: Home, tmp_path: Path) -> None:
     """The session of a file is the one that its first line names, wherever the file lies."""
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes((home.sessions / "s2" / "receipt.jsonl").read_bytes())
-    found = materials(Asked(str(copy), no_head=True), home)
+    found = evidence(Asked(str(copy), no_head=True), home)
     assert (found.path, found.sid, found.head, found.checkpoint) == (copy, "s2", None, None)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Materials:
+class Evidence:
     """
     A receipt, and what it is verified with.
 
@@ -66,7 +66,7 @@ class Opened:
 
 
 @contextmanager
-def opened(materials: Materials) -> Iterator[Opened]:
+def opened(evidence: Evidence) -> Iterator[Opened]:
     """
     Open head, checkpoint and receipt, in that order.
 
@@ -77,15 +77,15 @@ def opened(materials: Materials) -> Iterator[Opened]:
     disk.require_posix()
     slots: Slots | None = None
     headless: Break | None = None
-    if materials.head is not None and isinstance(materials.key, Key):
+    if evidence.head is not None and isinstance(evidence.key, Key):
         try:
-            slots = read_head(materials.head, materials.sid, materials.key)
+            slots = read_head(evidence.head, evidence.sid, evidence.key)
         except Break as error:
             if error.reason != "no_head":
                 raise
             headless = error
-    checkpoint = _checkpoint(materials)
-    fd = _open(materials, slots, checkpoint)
+    checkpoint = _checkpoint(evidence)
+    fd = _open(evidence, slots, checkpoint)
     try:
         if headless is not None:
             raise headless
@@ -94,21 +94,21 @@ def opened(materials: Materials) -> Iterator[Opened]:
         os.close(fd)
 
 
-def _open(materials: Materials, slots: Slots | None, checkpoint: Checkpoint | None) -> int:
+def _open(evidence: Evidence, slots: Slots | None, checkpoint: Checkpoint | None) -> int:
     try:
-        return disk.open_checked(materials.path, "receipt", forbidden=disk.OTHERS_WRITE)
+        return disk.open_checked(evidence.path, "receipt", forbidden=disk.OTHERS_WRITE)
     except UnverifiableError as error:
         begun = checkpoint is not None or (slots is not None and slots.head.n + slots.torn > 0)
         if error.code != "unverifiable.missing" or not begun:
             raise
         what = "checkpoint" if slots is None else "head"
         raise Break(
-            "missing", f"the receipt `{materials.path}` is gone and its {what} is not"
+            "missing", f"the receipt `{evidence.path}` is gone and its {what} is not"
         ) from error
 
 
-def _checkpoint(materials: Materials) -> Checkpoint | None:
-    if materials.checkpoint is None or not os.path.lexists(materials.checkpoint):
+def _checkpoint(evidence: Evidence) -> Checkpoint | None:
+    if evidence.checkpoint is None or not os.path.lexists(evidence.checkpoint):
         return None
     from broker.receipt.checkpoint import (  # noqa: PLC0415  most receipts are read without one
         of_receipt,
@@ -116,13 +116,13 @@ def _checkpoint(materials: Materials) -> Checkpoint | None:
         read_checkpoint,
     )
 
-    content = read_checkpoint(materials.checkpoint)
-    if not materials.vkeys:
+    content = read_checkpoint(evidence.checkpoint)
+    if not evidence.vkeys:
         raise UnverifiableError(
-            f"the checkpoint `{materials.checkpoint}` cannot be verified: no public key is given",
+            f"the checkpoint `{evidence.checkpoint}` cannot be verified: no public key is given",
             code="unverifiable.no_vkey",
         )
-    return open_checkpoint(content, materials.vkeys, of_receipt(materials.sid))
+    return open_checkpoint(content, evidence.vkeys, of_receipt(evidence.sid))
 
 
 def read_head(path: Path, sid: str, key: Key) -> Slots:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
-from broker.receipt.materials import Materials, opened
+from broker.receipt.evidence import Evidence, opened
 from broker.receipt.signing import SigningKey
 from tests.receiptkit import KEY, Scene, fill, outcome
 
@@ -23,9 +23,9 @@ def scene(tmp_path: Path) -> Scene:
     return Scene.at(tmp_path)
 
 
-def materials(scene: Scene, sid: str = "s1", **more: Any) -> Materials:
+def evidence(scene: Scene, sid: str = "s1", **more: Any) -> Evidence:
     """Return all that belongs to a session, but for what is given otherwise."""
-    found = Materials(
+    found = Evidence(
         scene.path(sid),
         sid,
         KEY,
@@ -36,7 +36,7 @@ def materials(scene: Scene, sid: str = "s1", **more: Any) -> Materials:
     return replace(found, **more)
 
 
-def answer(what: Materials) -> str:
+def answer(what: Evidence) -> str:
     """Return `open` or what keeps it from being opened."""
 
     def act() -> str:
@@ -56,7 +56,7 @@ def note(scene: Scene, sid: str = "s1", of: str | None = None) -> Path:
 def test_everything_is_there(scene: Scene) -> None:
     """Size, head and checkpoint are what the files say."""
     note(scene)
-    with opened(materials(scene)) as files:
+    with opened(evidence(scene)) as files:
         assert files.size == len(scene.content("s1"))
         assert files.slots is not None
         assert files.slots.head.n == 12
@@ -66,7 +66,7 @@ def test_everything_is_there(scene: Scene) -> None:
 
 def test_no_checkpoint_is_no_fault_here(scene: Scene) -> None:
     """Whether one must be there is for the verdict; its file may be missing."""
-    for what in (materials(scene), materials(scene, checkpoint=None)):
+    for what in (evidence(scene), evidence(scene, checkpoint=None)):
         with opened(what) as files:
             assert files.checkpoint is None
 
@@ -74,36 +74,36 @@ def test_no_checkpoint_is_no_fault_here(scene: Scene) -> None:
 def test_a_head_is_only_read_with_a_secret(scene: Scene) -> None:
     """Without the secret a head says nothing, so it is not even asked for."""
     scene.head("s1").unlink()
-    assert answer(materials(scene)) == "no_head"
-    assert answer(materials(scene, key=None)) == "open"
+    assert answer(evidence(scene)) == "no_head"
+    assert answer(evidence(scene, key=None)) == "open"
 
 
 def test_a_checkpoint_that_is_there_must_be_right(scene: Scene) -> None:
     """Of another session, signed by another key, spoiled, unsafe, or no key to check it with."""
     path = note(scene)
     other = SigningKey.of(bytes(range(1, 33))).public
-    assert answer(materials(scene, vkeys=(other,))) == "checkpoint_sig"
-    assert answer(materials(scene, vkeys=())) == "unverifiable.no_vkey"
-    assert answer(materials(scene, vkeys=(other, SIGNER.public))) == "open"
+    assert answer(evidence(scene, vkeys=(other,))) == "checkpoint_sig"
+    assert answer(evidence(scene, vkeys=())) == "unverifiable.no_vkey"
+    assert answer(evidence(scene, vkeys=(other, SIGNER.public))) == "open"
     note(scene, of="s2")
-    assert answer(materials(scene)) == "checkpoint_origin"
+    assert answer(evidence(scene)) == "checkpoint_origin"
     path.write_bytes(path.read_bytes()[:-3])
-    assert answer(materials(scene)) == "checkpoint_format"
+    assert answer(evidence(scene)) == "checkpoint_format"
     note(scene).chmod(0o622)
-    assert answer(materials(scene)) == "unverifiable.mode"
+    assert answer(evidence(scene)) == "unverifiable.mode"
     path.unlink()
     path.symlink_to(scene.path("s1"))
-    assert answer(materials(scene)) == "unverifiable.symlink"
+    assert answer(evidence(scene)) == "unverifiable.symlink"
 
 
 def test_a_receipt_that_is_gone_is_missed_by_whoever_knew_it(scene: Scene) -> None:
     """Gone with a head or a checkpoint left is a loss; with nothing left, nothing to verify."""
     note(scene)
     scene.path("s1").unlink()
-    assert answer(materials(scene)) == "missing"
-    assert answer(materials(scene, head=None)) == "missing"
-    assert answer(materials(scene, head=None, checkpoint=None)) == "unverifiable.missing"
-    assert answer(materials(scene, key=None)) == "missing"
+    assert answer(evidence(scene)) == "missing"
+    assert answer(evidence(scene, head=None)) == "missing"
+    assert answer(evidence(scene, head=None, checkpoint=None)) == "unverifiable.missing"
+    assert answer(evidence(scene, key=None)) == "missing"
 
 
 def test_the_vouchers_are_read_before_the_receipt(
@@ -119,7 +119,7 @@ def test_the_vouchers_are_read_before_the_receipt(
         return real(path, *more)
 
     monkeypatch.setattr(os, "open", spied)
-    what = materials(scene)
+    what = evidence(scene)
     with opened(what):
         pass
     assert order == [what.head, what.checkpoint, what.path]
@@ -131,8 +131,8 @@ def test_nothing_stays_open(scene: Scene) -> None:
     if not before:
         pytest.skip("the kernel shows no open files here")
     note(scene)
-    answer(materials(scene))
+    answer(evidence(scene))
     scene.head("s1").unlink()
-    answer(materials(scene))
+    answer(evidence(scene))
     fill(scene.receipts, "s4", 1).close()
     assert len(os.listdir("/proc/self/fd")) == before

@@ -23,7 +23,7 @@ from broker.cli.typed import verification_key
 from broker.cli.wires import installation_key
 from broker.errors import InputError, UnverifiableError
 from broker.receipt.demand import Level
-from broker.receipt.materials import Materials
+from broker.receipt.evidence import Evidence
 
 if TYPE_CHECKING:
     from broker.home import Home
@@ -54,7 +54,7 @@ def is_file(typed: str | None) -> bool:
     return typed is not None and ("/" in typed or "." in typed or os.sep in typed)
 
 
-def materials(asked: Asked, home: Home) -> Materials:
+def evidence(asked: Asked, home: Home) -> Evidence:
     """
     Return the record that is meant, and what it is verified with.
 
@@ -84,7 +84,7 @@ def _check_words(asked: Asked) -> None:
 # ── a session of this installation ──
 
 
-def _of_session(asked: Asked, home: Home) -> Materials:
+def _of_session(asked: Asked, home: Home) -> Evidence:
     from broker.receipt import Receipts
 
     key = _key(asked, home)
@@ -96,8 +96,8 @@ def _of_session(asked: Asked, home: Home) -> Materials:
         sid = receipts.find(asked.id)
         path, head = receipts.path(sid), receipts.head_path(sid)
     if asked.level == "chain":
-        return Materials(path, sid, None)
-    return Materials(
+        return Evidence(path, sid, None)
+    return Evidence(
         path,
         sid,
         key,
@@ -150,12 +150,12 @@ def _vkeys(asked: Asked, home: Home) -> tuple[VerifyKey, ...]:
 # ── a copy that somebody handed on ──
 
 
-def _of_file(asked: Asked, home: Home) -> Materials:
+def _of_file(asked: Asked, home: Home) -> Evidence:
     from broker.receipt.untagged import stated_sid
 
     path = Path(asked.id or "")
     if asked.level == "chain":
-        return Materials(path, stated_sid(path), None)
+        return Evidence(path, stated_sid(path), None)
     key = _key_for_copy(asked, home)
     head = _head(asked, None)
     checkpoint = None if asked.checkpoint is None else Path(asked.checkpoint)
@@ -169,7 +169,7 @@ def _of_file(asked: Asked, home: Home) -> Materials:
             "--checkpoint FILE, or accept that by --no-head"
         )
     vkeys = () if checkpoint is None else _vkeys(asked, home)
-    return Materials(path, stated_sid(path), key, head, checkpoint, vkeys)
+    return Evidence(path, stated_sid(path), key, head, checkpoint, vkeys)
 
 
 def _key_for_copy(asked: Asked, home: Home) -> Key | None:

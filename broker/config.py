@@ -2,7 +2,12 @@
 The user's configuration: ``broker.toml`` in the configuration folder.
 
     [broker]
-    enabled = true      # false: no veto and no receipt; `broker run` says so loudly
+    enabled = true            # false: no veto and no receipt; `broker run` says so loudly
+    forward = "auditor.pub"   # every session is forward-secure for this auditor
+
+    [anchors.audit]     # see docs/receipt.md; any number of them
+    kind = "git"        # or "rfc3161", "witness"
+    remote = "git@example.com:audit.git"
 
 Decided here: which settings there are and that anything else is an error with its line. Not
 decided here: where the folder is (``broker.home``).
@@ -18,6 +23,7 @@ import os
 import re
 import stat
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,18 +32,39 @@ from broker.errors import ConfigError
 from broker.limits import MAX_CONFIG_BYTES
 
 FILE_NAME: Final = "broker.toml"
+_ANCHOR_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorSetting:
+    """One ``[anchors.NAME]`` table: its kind, and its other settings as written."""
+
+    name: str
+    kind: str
+    settings: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    What the user set. ``enabled`` false turns the veto and the receipt off.
+    What the user set. ``enabled`` false turns the veto and the receipt off; ``forward`` is the
+    file of an auditor's public key.
 
-    >>> Config().enabled
-    True
+    >>> Config().enabled, Config().forward
+    (True, None)
     """
 
     enabled: bool = True
+    anchors: tuple[AnchorSetting, ...] = ()
+    forward: Path | None = None
+
+
+# The settings of each kind of anchor: True for those that must be there.
+ANCHORS: Final[Mapping[str, Mapping[str, bool]]] = {
+    "git": {"remote": True, "branch": False},
+    "rfc3161": {"url": True, "roots": True},
+    "witness": {"url": True, "vkey": True},
+}
 
 
 def load_config(folder: Path) -> Config:
@@ -56,19 +83,56 @@ def load_config(folder: Path) -> Config:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{path}`: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    enabled = True
+    enabled, forward = True, None
+    anchors: list[AnchorSetting] = []
     for name, table in tables.items():
-        if name != "broker" or not isinstance(table, dict):
-            raise _unknown(path, text, name, "the one table is `[broker]`")
-        for key, value in table.items():
-            if key != "enabled":
-                raise _unknown(path, text, key, "the one setting is `enabled`")
+        if name == "broker" and isinstance(table, dict):
+            enabled, forward = _broker(path, text, table)
+        elif name == "anchors" and isinstance(table, dict):
+            anchors = [_anchor(path, text, each, found) for each, found in table.items()]
+        else:
+            raise _unknown(path, text, name, "the tables are `[broker]` and `[anchors.NAME]`")
+    return Config(enabled, tuple(anchors), forward)
+
+
+def _broker(path: Path, text: str, table: Mapping[str, object]) -> tuple[bool, Path | None]:
+    """Return whether the broker is enabled, and for which auditor sessions are forward-secure."""
+    enabled, forward = True, None
+    for key, value in table.items():
+        if key == "enabled":
             if not isinstance(value, bool):
-                raise ConfigError(
-                    f"`{path}`, line {_line(text, key)}: `enabled` is true or false, without quotes"
-                )
+                raise _wrong(path, text, key, "is true or false, without quotes")
             enabled = value
-    return Config(enabled)
+        elif key == "forward":
+            if not isinstance(value, str) or not value:
+                raise _wrong(path, text, key, "is the file of an auditor's public key, in quotes")
+            forward = path.parent / value  # where it is not absolute, beside the configuration
+        else:
+            raise _unknown(path, text, key, "the settings are `enabled` and `forward`")
+    return enabled, forward
+
+
+def _anchor(path: Path, text: str, name: str, table: object) -> AnchorSetting:
+    """Return one anchor's settings, all of them known and none missing."""
+    where = f"`{path}`, line {_line(text, name)}: anchor `{name}`"
+    if _ANCHOR_NAME.fullmatch(name) is None:
+        raise ConfigError(f"{where}: name it with a-z, 0-9 and -")
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} is a table: write `[anchors.{name}]`")
+    found = dict(table)
+    kind = found.pop("kind", None)
+    known = ANCHORS.get(kind) if isinstance(kind, str) else None
+    if known is None:
+        raise ConfigError(f"{where} needs a `kind`: {', '.join(ANCHORS)}")
+    for key, value in found.items():
+        if key not in known:
+            raise _unknown(path, text, key, f"a `{kind}` anchor has {', '.join(known)}")
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{where}: `{key}` is text in quotes")
+    for key, needed in known.items():
+        if needed and key not in found:
+            raise ConfigError(f"{where}: a `{kind}` anchor needs `{key}`")
+    return AnchorSetting(name, str(kind), found)
 
 
 def _text(path: Path) -> str | None:
@@ -102,13 +166,19 @@ def _said(error: OSError) -> str:
     return (error.strerror or "unknown error").lower()
 
 
+def _wrong(path: Path, text: str, name: str, meaning: str) -> ConfigError:
+    return ConfigError(f"`{path}`, line {_line(text, name)}: `{name}` {meaning}")
+
+
 def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
     return ConfigError(f"`{path}`, line {_line(text, name)}: no such setting `{name}`; {hint}")
 
 
 def _line(text: str, name: str) -> int:
     """Return the line where a table or key of this name is first written."""
-    word = re.compile(rf"^\s*\[?\s*(?:broker\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]")
+    word = re.compile(
+        rf"^\s*\[?\s*(?:(?:broker|anchors)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
+    )
     for number, line in enumerate(text.splitlines(), 1):
         if word.match(line):
             return number

@@ -28,13 +28,15 @@ from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, adapter_for
 from broker.child import Child
-from broker.config import load_config
+from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.display import escaped
 from broker.receipt.keys import load_or_create_key
+from broker.receipt.rotation import finish
+from broker.receipt.sealing import AuditorKey, load_auditor_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
 from broker.session import Session
@@ -42,6 +44,7 @@ from broker.sessions.ground import Outside, key_path
 from broker.sessions.recovery import seal_abandoned
 
 SOCKET_NAME: Final = "s"
+ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def run(
     outside: Outside | None = None,
     stderr: TextIO | None = None,
     require_enforcement: bool = False,
+    forward: Path | None = None,
     conceal: Sequence[str] = (),
     quiet: bool = False,
 ) -> int:
@@ -89,6 +93,8 @@ def run(
         outside: the clock, the randomness and the bus.
         stderr: where the broker's own lines go.
         require_enforcement: refuse a call that the scope names but nothing can hold.
+        forward: the file of an auditor's public key, which makes the receipt forward-secure; by
+            default the one that the configuration names, if it names one.
         conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
 
@@ -107,7 +113,8 @@ def run(
     folder = Path(os.path.abspath(workspace or Path.cwd()))
     how = adapter or (adapter_for(command) if command else Plain())
     program = _program(command, given)
-    if not load_config(found.config).enabled:
+    config = load_config(found.config)
+    if not config.enabled:
         return _unguarded(command, program, given, _start_in(folder), streams)
     if given.get(SOCKET_VARIABLE) or given.get(SESSION_VARIABLE):
         raise LaunchError(
@@ -115,6 +122,7 @@ def run(
             "narrower one with `broker ticket attenuate`"
         )
     how.check(command, given)
+    auditor = None if (named := forward or config.forward) is None else load_auditor_key(named)
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
     _clear_away(found, outside, streams)
@@ -129,10 +137,13 @@ def run(
             own=(*how.own(given), *runtime.own),
             outside=outside,
             needs_enforcement=require_enforcement,
+            auditor=auditor,
             conceal=conceal,
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")
+        if auditor is not None and not quiet:
+            _tell_auditor(session, auditor, streams)
         if how.name == Plain.name:
             streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
         launch = Launch(
@@ -142,6 +153,15 @@ def run(
             return _guarded(session, launch, program, how, child)
         finally:
             _sealed(session, child, streams, quiet=quiet)
+            _anchored(session.sid, found, config, streams)
+
+
+def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> None:
+    """Say what the auditor must have from before a theft: else a thief can begin it anew."""
+    streams.say(
+        f"forward-secure for auditor {auditor.name}, who should note now, and elsewhere, how "
+        f"session {session.sid} began: {session.head}"
+    )
 
 
 def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
@@ -186,6 +206,27 @@ def _sealed(session: Session, child: Child, streams: Streams, *, quiet: bool) ->
     streams.say(f"{counts}; {kept}")
 
 
+def _anchored(sid: str, home: Home, config: Config, streams: Streams) -> None:
+    """Hand the checkpoints in where the owner of this machine cannot take them back."""
+    if not config.anchors:
+        return
+    from broker.anchors.configured import in_background, queue  # noqa: PLC0415  most have none
+
+    try:
+        queue(home, [sid])
+    except BrokerError as error:
+        streams.say(f"warning: not anchored: {error}")
+        return
+    work = in_background(home, config.anchors)
+    work.start()
+    ended = work.finish(ANCHORING_S)
+    for handed in work.handed:
+        if handed.fault:
+            streams.say(f"warning: not anchored by `{handed.anchor}` yet: {handed.fault}")
+    if not ended or any(handed.fault for handed in work.handed):
+        streams.say("what is not anchored yet is handed in by `broker receipt anchor`")
+
+
 def _unguarded(
     command: Sequence[str], program: str, environ: Mapping[str, str], cwd: Path, streams: Streams
 ) -> int:
@@ -226,7 +267,8 @@ def _start_in(workspace: Path) -> Path:
 
 
 def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
-    """Seal what earlier brokers could not."""
+    """Finish and seal what earlier brokers could not."""
+    finish(home)
     if not os.path.lexists(key_path(home)) and any(home.heads.glob("*")):
         streams.say(
             f"warning: the key `{key_path(home)}` is gone and a new one is made: receipts of "

@@ -25,7 +25,7 @@ from broker.cli.output import out, paint, printable
 from broker.cli.statefile import StateFile, cores
 from broker.cli.typed import Json
 from broker.cli.verdicts import Document, broken, place, told
-from broker.errors import Break, BrokerError, InputError
+from broker.errors import Break, BrokerError, InputError, UnverifiableError
 
 if TYPE_CHECKING:
     from broker.cli.evidence import Asked
@@ -37,6 +37,7 @@ EXAMPLES = """\
 Examples:
   broker receipt                      the latest session, entry by entry
   broker receipt k3v --refused        only what was refused there
+  broker receipt --verify --all       every session there ever was, by the ledger
   broker receipt --verify && echo 'nothing was changed, cut or left out'
   broker receipt k3v --verify --require-seal --level signed
   broker receipt k3v --verify --expect-head 12:9f2c…    what you wrote down last time
@@ -47,11 +48,14 @@ Examples:
 \b
 An auditor's copy, on a machine that holds no secret:
   broker receipt copy/receipt.jsonl --checkpoint copy/checkpoint --vkey broker.vkey
+  broker receipt copy/receipt.jsonl --head copy/head --auditor-key auditor.key \\
+    --expect-head 3:9f2c…             a forward-secure one, and how it was told to begin
 
 \b
 Levels, each of which includes those above it:
   chain     lines, order and form hold; nobody vouches for them, and no entry is shown
-  mac       every line's tag holds under the key, and a head says how many lines there are
+  mac       every line's tag holds under the key, and a head says how many lines there are; of a
+            forward-secure session, only the auditor's key can check the tags
   signed    a checkpoint signed with the installation's public key covers the lines; for this,
             the secret may be missing
   anchored  somebody outside vouches for that checkpoint
@@ -71,6 +75,9 @@ unsafe file, or nothing to verify.
 Id = Annotated[str | None, typer.Argument(metavar="[ID]", show_default="the latest session")]
 Refused = Annotated[bool, typer.Option("--refused", help="Show only refusals.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Verify, and show no entries.")]
+All = Annotated[
+    bool, typer.Option("--all", help="With --verify: every session, and the ledger of them.")
+]
 LevelOption = Annotated[
     Literal["chain", "mac", "signed", "anchored"] | None,
     typer.Option("--level", help="Demand this level; see below.", show_default="what is promised"),
@@ -142,6 +149,14 @@ Vkeys = Annotated[
         show_default="this installation's",
     ),
 ]
+AuditorKeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--auditor-key",
+        metavar="FILE",
+        help="Demand a forward-secure session, and check its tags with this private key.",
+    ),
+]
 
 
 def receipt(
@@ -149,6 +164,7 @@ def receipt(
     *,
     refused: Refused = False,
     verify: Verify = False,
+    all_: All = False,
     level: LevelOption = None,
     require_seal: RequireSeal = False,
     expect_head: ExpectHead = None,
@@ -161,15 +177,24 @@ def receipt(
     head: HeadFile = None,
     checkpoint: CheckpointFile = None,
     vkey: Vkeys = None,
+    auditor_key: AuditorKeyFile = None,
     as_json: Json = False,
 ) -> int:
     """Show and verify the record of a session."""
     from broker.cli.evidence import Asked
     from broker.receipt.demand import Demand, expected_head
 
+    if all_:
+        from broker.cli.auditing import audit_everything
+
+        if not verify or id_ is not None or refused:
+            raise InputError("--all verifies every session: write `broker receipt --verify --all`")
+        return audit_everything(as_json)
     document = Document() if as_json else None
     try:
-        asked = Asked(id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()))
+        asked = Asked(
+            id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()), auditor_key
+        )
         expect = None if expect_head is None else expected_head(expect_head)
         demand = Demand(level, require_seal, expect)
         bare = verify or quick or since is not None or level == "chain"
@@ -205,30 +230,43 @@ class _Telling:
 
     def tell(self, asked: Asked, demand: Demand) -> int:
         """Return the exit code."""
+        from broker.cli.auditing import expected_by_ledger
         from broker.cli.evidence import evidence
         from broker.home import Home
         from broker.receipt.inspection import inspecting
         from broker.receipt.verify import expected, judge
 
-        what = evidence(asked, Home.find(os.environ))
+        home = Home.find(os.environ)
+        what = evidence(asked, home)
         state = None if self._how.since is None else StateFile.of(self._how.since, what)
         since = None if state is None else state.since
         if self._document is None:
             out(paint(f"receipt {what.sid}", "bold") + f"  {printable(str(what.path))}")
         else:
             self._document.begin(what.sid, str(what.path))
+        rows, marks = None, expected(demand)
         try:
-            with inspecting(what, expected(demand), since, state is not None) as found:
+            rows = expected_by_ledger(asked, what, home)
+            if rows is not None:
+                what, marks = rows.evidence, (*marks, *rows.marks)
+            with inspecting(what, marks, since, state is not None) as found:
                 try:
                     self._read(found)
                     verdict = judge(found, demand, time.time_ns())
+                    if rows is not None:
+                        verdict = rows.settle(verdict)
                 except Break as first:
                     further = found.breaks(first) if self._how.goes_on else iter(())
                     return self._broken(first, further)
                 if state is not None:
                     verdict = state.kept(found, verdict, time.time_ns())
-        except Break as error:  # of head or checkpoint, before a line was read
+        except Break as error:  # of ledger, head or checkpoint, before a line was read
             return self._broken(error, iter(()))
+        except UnverifiableError as error:
+            fault = error if rows is None else rows.absent(error)
+            if not isinstance(fault, Break):
+                raise
+            return self._broken(fault, iter(()))
         if self._document is not None:
             self._document.verified(verdict)
         else:

@@ -64,6 +64,9 @@ class StateFile:
         from broker.receipt.disk import said
         from broker.receipt.since import save_since
 
+        if not found.plain:
+            warning = "a forward-secure session is always verified whole: no state is kept"
+            return replace(verdict, warnings=(*verdict.warnings, warning))
         warnings = [self.warning] if self.warning else []
         if self.since is not None and found.trusted is None:
             warnings.append(f"the state `{self.path}` did not fit: every line was verified")

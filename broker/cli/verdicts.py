@@ -153,6 +153,7 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
         "lines": verdict.lines,
         "completeness": verdict.completeness,
         "tags": verdict.tags,
+        "forward": verdict.forward,
         "reason": verdict.reason or None,
         "root": verdict.root or None,
         "head": verdict.head,

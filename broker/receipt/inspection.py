@@ -26,9 +26,10 @@ from broker.receipt.chain import Chain
 from broker.receipt.demand import Level, promised
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
+from broker.receipt.forward import Rejoined, Witnessed, check_end, forward_chain
 from broker.receipt.keys import Key
 from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
-from broker.receipt.since import Since, fits
+from broker.receipt.since import Since, fits, stood
 from broker.receipt.survey import survey
 from broker.receipt.untagged import Untagged, stated
 
@@ -73,6 +74,8 @@ class Pace:
 
 
 STEADY: Final = Pace()
+_EARLIER: Final = "the state of an earlier verification"
+_MET: Final = 8  # marks that a state remembers
 _TOLD_BYTES: Final = 262_144  # between two calls of a `Progress`
 
 
@@ -101,6 +104,7 @@ class Inspection:
     ) -> None:
         self.evidence = evidence
         self.slots = files.slots
+        self._kept = files.kept
         covers = files.checkpoint is not None and files.checkpoint.size > 0
         self.checkpoint = files.checkpoint if covers else None
         self.size = files.size
@@ -112,9 +116,9 @@ class Inspection:
         self._keeps = keeps
         self._known = list(marks)
         if since is not None:
-            state = since.state
-            self._known.append(Mark(state.n, "the state of an earlier verification", state.last))
+            self._known.append(Mark(since.state.n, _EARLIER, since.state.last))
         self._covered = 0  # where the lines under the checkpoint end
+        self._met: list[tuple[int, str]] = []
         self._begin(files.fd)
 
     def _begin(self, fd: int) -> None:
@@ -137,26 +141,39 @@ class Inspection:
 
     def _chain(self, tree: bool) -> Chain:
         key, sid = self.evidence.key, self.evidence.sid
+        auditor, head = self.evidence.auditor, self.slots.head if self.slots else None
+        # What kind of session it is, the head says: the file alone could be another's.
+        if auditor is not None or (head is not None and head.aggregate):
+            return forward_chain(self._fd, sid, head, self._kept, auditor, tree=tree)
         if key is None:
             return Untagged(sid, stated(self._fd).kid, tree=tree)
         return Chain(sid, key, tree=tree)
 
+    @property
+    def plain(self) -> bool:
+        """Whether one key signs every line alike, so that lines can be shared out or left out."""
+        return type(self.chain) is Chain
+
     def _resume(self, since: Since) -> None:
-        """Stand where the verification before ended, if the file still has that line there."""
-        state = since.state
-        before = [mark for n, marks in self._marks.items() for mark in marks if n < state.n]
-        covered = {(mark.n, mark.root.hex()) for mark in before} <= {since.covered[:2]}
+        """Stand where the verification before ended, if everything fits that."""
+        state, key = since.state, self.evidence.key
         files = Opened(self._fd, self.size, self.slots, self.checkpoint)
-        if not covered or state.edge is None or not fits(since, files):
+        if not self.plain or not isinstance(key, Key) or not fits(since, files):
+            return
+        then = Chain.resumed(state, self.chain.sid, key)
+        if then.tree is None:
+            return
+        passed = [mark for n, marks in self._marks.items() if n <= state.n for mark in marks]
+        root = then.tree.root()
+        if not all(stood(mark.n, mark.last, mark.root, since, root) for mark in passed):
             return
         self.chain.restore(state)
         self.promise = since.promise
         self.trusted = since
         self._covered = since.covered[2]
-        for mark in before:
-            del self._marks[mark.n]
-        if state.n in self._marks:
-            self._meet(self._marks.pop(state.n), state.size)
+        self._met = list(since.met)
+        self._meet(self._marks.get(state.n, []), state.size)
+        self._marks = {n: marks for n, marks in self._marks.items() if n > state.n}
 
     # ── the lines ──
 
@@ -171,13 +188,11 @@ class Inspection:
         try:
             if self._since is not None:
                 self._resume(self._since)
-            # Only a key that signs every line alike can be shared out or hurried.
-            alike = isinstance(self.evidence.key, Key)
-            self.quick = pace.quick and alike
+            self.quick = pace.quick and self.plain
             if self.quick and self.checkpoint is None and not self._keeps:
                 self.chain.tree = None
             self._walk.run(
-                jobs=pace.jobs if alike else 1,
+                jobs=pace.jobs if self.plain else 1,
                 progress=pace.progress,
                 quick=self.quick,
                 stops={n: partial(self._at, n) for n in {1, *self._marks}},
@@ -191,8 +206,9 @@ class Inspection:
         Yield the entries, each only after it was authenticated.
 
         With the secret that is line by line, and a break further on is raised when the walk
-        gets there. Without it nothing is authentic before the checkpoint's root was met, so
-        all lines are verified first then, in a copy of our own.
+        gets there. Without it nothing is authentic before the checkpoint's root was met, or
+        the head over lines whose keys are gone, so all lines are verified first then, in a
+        copy of our own.
 
         Args:
             progress: told now and then how many bytes are verified.
@@ -200,10 +216,10 @@ class Inspection:
         Raises:
             Break, UnverifiableError: as ``run``; also where nothing authenticates the entries.
         """
-        if self.evidence.key is not None:
+        if self.tagged:
             yield from self._read(progress)
             return
-        if self.checkpoint is None:
+        if self.checkpoint is None and not self.vouched:
             raise UnverifiableError(
                 "nothing authenticates the entries: give the key, or a checkpoint and the public "
                 "key of its signer",
@@ -277,6 +293,8 @@ class Inspection:
                     message = f"the first {chain.n} lines are not those that {mark.says} signs"
                     raise Break("checkpoint_root", message, line=line, offset=start)
                 self._covered = chain.size
+            if mark.last and mark.says != _EARLIER and (mark.n, mark.last) not in self._met:
+                self._met.append((mark.n, mark.last))
 
     def _end(self) -> None:
         """Check what can only be seen at the end."""
@@ -291,13 +309,14 @@ class Inspection:
             raise chain.broken(
                 "truncated", f"{mark.says} names {mark.n} lines and {chain.n} are left"
             )
+        check_end(chain, self.slots.head if self.slots else None)
         if checkpoint is not None and checkpoint.size < chain.n:
             self._check_uncovered(checkpoint.size)
         self.done = True
 
     def _check_uncovered(self, covered: int) -> None:
         """Refuse lines that the checkpoint should cover and does not."""
-        if self.evidence.key is None:
+        if not self.vouched:
             reason, why = "unsigned", "without the key nothing authenticates what follows it"
         elif self.chain.closing:
             reason, why = "checkpoint_old", "the receipt was sealed after it"
@@ -320,11 +339,14 @@ class Inspection:
         Raises:
             UnverifiableError: the file cannot be read.
         """
-        if self.evidence.key is not None and not isinstance(self.evidence.key, Key):
+        if self.tagged and (self.evidence.auditor or not isinstance(self.evidence.key, Key)):
             return
         place = (first.reason, first.line, first.offset)
         try:
-            for found in survey(self._fd, self.size, self._chain(tree=False), self.slots):
+            chain = self._chain(tree=False)
+            if isinstance(chain, Rejoined):
+                chain = Untagged(chain.sid, stated(self._fd).kid, tree=False)
+            for found in survey(self._fd, self.size, chain, self.slots):
                 if (found.reason, found.line, found.offset) != place:
                     yield found
         except OSError as error:
@@ -340,7 +362,8 @@ class Inspection:
         note = self.checkpoint
         covered = (note.size, note.root.hex(), self._covered) if note else (0, "", 0)
         full_at = at if self.trusted is None else self.trusted.full_at
-        return Since(self.chain.state(), self.promise, full_at, covered)
+        met = tuple(self._met[-_MET:])
+        return Since(self.chain.state(), self.promise, full_at, covered, met)
 
     @property
     def fragment_bytes(self) -> int:
@@ -352,7 +375,22 @@ class Inspection:
         """The level that the lines reach."""
         if self.checkpoint is not None:
             return "signed"
-        return "chain" if self.evidence.key is None else "mac"
+        return "mac" if self.tagged else "chain"
+
+    @property
+    def forward(self) -> bool:
+        """Whether it was walked as a forward-secure session."""
+        return isinstance(self.chain, Rejoined | Witnessed)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether the tag of every line is checked."""
+        return not isinstance(self.chain, Untagged)
+
+    @property
+    def vouched(self) -> bool:
+        """Whether a key stands behind every line: each tag, or the head over lines of the past."""
+        return self.tagged or isinstance(self.chain, Rejoined)
 
 
 @contextmanager

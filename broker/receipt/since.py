@@ -49,12 +49,14 @@ class Since:
         full_at: when every line up to some point was last verified in one pass, in nanoseconds.
         covered: the checkpoint that was verified: lines, root in hex, and where those lines end
             in the file; 0 without one.
+        met: what others said of these lines and was found so: how many, and the last one's hash.
     """
 
     state: State
     promise: Level
     full_at: int
     covered: tuple[int, str, int] = (0, "", 0)
+    met: tuple[tuple[int, str], ...] = ()
 
 
 def load_since(path: Path, sid: str, key: Key) -> Since | None:
@@ -89,6 +91,7 @@ def _read(body: bytes) -> Since | None:
             next(level for level in LEVELS if level == fields["promise"]),
             parse_at(fields["full_at"]),
             (lines, root, end),
+            tuple((n, last) for n, last in fields["met"]),
         )
     except (KeyError, TypeError, ValueError, StopIteration):
         return None
@@ -105,6 +108,7 @@ def save_since(path: Path, sid: str, key: Key, since: Since) -> None:
     body = canonical(
         {
             "covered": list(since.covered),
+            "met": [list(each) for each in since.met],
             "full_at": format_at(since.full_at),
             "promise": since.promise,
             "state": json.loads(since.state.spelled()),
@@ -133,6 +137,24 @@ def fits(since: Since, files: Opened) -> bool:
         if (checkpoint.size, checkpoint.root.hex()) != since.covered[:2]:
             return False
     return 0 < state.size <= files.size and _line_before(files.fd, state.size) == state.last
+
+
+def stood(n: int, last: str, root: bytes, since: Since, now: bytes) -> bool:
+    """
+    Whether what somebody says of the first ``n`` lines is known from the verification before.
+
+    Args:
+        n: how many lines, not more than were verified.
+        last: the hash of the last of them, or empty.
+        root: their Merkle root, or empty.
+        since: what was kept.
+        now: the root of all lines that were verified.
+    """
+    if n == since.state.n:
+        return last in ("", since.state.last) and root in (b"", now)
+    if root:
+        return (n, root.hex()) == since.covered[:2]
+    return (n, last) in since.met
 
 
 def _line_before(fd: int, end: int) -> str:

@@ -11,6 +11,7 @@ A ``Break`` names the first place that is not what was signed. Its reasons:
   kind seal after_seal level``
 - of the whole: ``truncated fork torn missing no_head head_mac checkpoint_format checkpoint_sig
   checkpoint_origin checkpoint_root``
+- of a forward-secure session: ``downgrade start_key aggregate ratchet``
 - of what was promised or asked for: ``not_sealed no_checkpoint checkpoint_old unsigned
   no_anchor``
 
@@ -37,6 +38,7 @@ from broker.receipt.keys import Key
 from broker.receipt.since import Since
 
 if TYPE_CHECKING:
+    from broker.receipt.sealing import Auditor
     from broker.receipt.signing import VerifyKey
 
 State = Literal["SEALED", "OPEN", "INTERRUPTED", "TORN"]
@@ -54,7 +56,8 @@ class Verdict:
     that the head does not cover yet.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
-    covered by the checkpoint of ``signer``; 0 without one. ``trusted_before`` lines were not read
+    covered by the checkpoint of ``signer``; 0 without one. ``forward`` says that the head, or
+    the auditor's key, shows a forward-secure session. ``trusted_before`` lines were not read
     again: they verified before, in one pass at ``trusted_since`` and in later ones. ``quick``
     says that what is in the lines was not read.
     """
@@ -76,6 +79,7 @@ class Verdict:
     trusted_before: int = 0
     trusted_since: int = 0
     quick: bool = False
+    forward: bool = False
 
     @property
     def head(self) -> str:
@@ -115,13 +119,14 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         last=chain.last,
         beyond=0 if slots is None else chain.n - slots.head.n,
         fragment_bytes=found.fragment_bytes,
-        warnings=tuple(_warnings(found, signed, now)),
-        tags="unchecked" if found.evidence.key is None else "checked",
+        warnings=tuple(_warnings(found, demand, signed, now)),
+        tags="checked" if found.tagged else "unchecked",
         signed_lines=signed,
         trusted_before=found.trusted.state.n if found.trusted else 0,
         trusted_since=found.trusted.full_at if found.trusted else 0,
         quick=found.quick,
         signer=checkpoint.origin.removesuffix(f"/receipt/{chain.sid}") if checkpoint else "",
+        forward=found.forward,
     )
 
 
@@ -130,15 +135,23 @@ def _check(found: Inspection, demand: Demand) -> None:
     chain, level = found.chain, found.level
     if demand.require_seal and not chain.closing:
         raise chain.broken("not_sealed", "the receipt has no seal, and one is required")
-    wanted, who = demand.level or "mac", "asked for"
-    # At level `chain` nobody authenticated the promise.
-    if level != "chain" and not reaches(wanted, found.promise):
-        wanted, who = found.promise, "promised by the open line"
+    # The host cannot check the tags of a forward-secure session: their keys are gone from it.
+    on_host = found.vouched and not found.tagged
+    wanted, who = demand.level or ("chain" if on_host else "mac"), "asked for"
+    promise = "chain" if on_host and found.promise == "mac" else found.promise
+    # Where nothing vouches for the lines, nobody authenticated the promise.
+    if (found.vouched or level != "chain") and not reaches(wanted, promise):
+        wanted, who = promise, "promised by the open line"
     if reaches(level, wanted):
         return
     if reaches(level, "signed"):
         raise chain.broken("no_anchor", f"level {wanted} is {who}, and nothing anchors it")
-    if level == "chain" and not found.evidence.vkeys:
+    if wanted == "mac" and on_host:
+        raise UnverifiableError(
+            "the tags of a forward-secure session take the auditor's key: give --auditor-key",
+            code="unverifiable.auditor",
+        )
+    if level == "chain" and not found.vouched and not found.evidence.vkeys:
         raise UnverifiableError(
             "there is no key to verify with: only the chain could be checked",
             code="unverifiable.missing",
@@ -149,7 +162,7 @@ def _check(found: Inspection, demand: Demand) -> None:
     raise chain.broken("no_checkpoint", f"level {wanted} is {who}, and there is no checkpoint")
 
 
-def _warnings(found: Inspection, signed: int, now: int | None) -> Iterator[str]:
+def _warnings(found: Inspection, demand: Demand, signed: int, now: int | None) -> Iterator[str]:
     chain = found.chain
     if chain.went_back:
         yield f"the clock went back before {chain.went_back} of the lines"
@@ -157,7 +170,11 @@ def _warnings(found: Inspection, signed: int, now: int | None) -> Iterator[str]:
         yield "the last line is dated in the future"
     if 0 < signed < chain.n:
         yield f"the checkpoint covers {signed} of {chain.n} lines so far"
-    if found.level == "chain":
+    if found.vouched and not found.tagged:
+        yield "the keys of past lines are gone from this host: the auditor's key checks their tags"
+    if found.evidence.auditor is not None and demand.expect is None:
+        yield "only --expect-head, noted when it began, shows that it was not begun anew since"
+    if not found.vouched and found.level == "chain":
         yield "nobody vouches for these lines: whoever wrote the file could write another"
         if found.promise != "mac":
             yield f"the open line promises level {found.promise}"
@@ -190,6 +207,7 @@ def verify(
     marks: Sequence[Mark] = (),
     since: Since | None = None,
     pace: Pace = STEADY,
+    auditor: Auditor | None = None,
 ) -> Verdict:
     """
     Verify a receipt from its first line to its last.
@@ -209,12 +227,15 @@ def verify(
         marks: what else is known of its lines.
         since: where a verification ended before; this one begins there if it can.
         pace: processes, haste, and who is told how far it is.
+        auditor: the auditor's key, for a session that must be forward-secure. It checks the
+            tags, and the head by its aggregate, where ``key`` is None too.
 
     Raises:
         Break: tampering, loss, a break, or less than what was promised or asked for.
         UnverifiableError: an unsafe or missing file, or nothing to verify, or to verify with.
     """
-    evidence = Evidence(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
+    name = _name(path, head, sid)
+    evidence = Evidence(path, name, key, head, checkpoint, tuple(vkeys), auditor)
     with inspecting(evidence, (*marks, *expected(demand)), since) as found:
         found.run(pace)
         return judge(found, demand, now)

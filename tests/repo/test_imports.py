@@ -51,6 +51,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "sessions.",
         "session",
     ),
+    "anchors": ("anchors.",),
     "doors": (
         "service.",
         "api",

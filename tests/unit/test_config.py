@@ -34,6 +34,14 @@ def test_enabled_is_read(tmp_path: Path, value: bool) -> None:
     assert load_config(tmp_path).enabled is value
 
 
+def test_an_auditor_is_named_beside_the_configuration(tmp_path: Path) -> None:
+    """The auditor's file is looked for beside the configuration, or where it is said to be."""
+    write(tmp_path, '[broker]\nforward = "auditor.pub"\n')
+    assert load_config(tmp_path).forward == tmp_path / "auditor.pub"
+    write(tmp_path, '[broker]\nforward = "/keys/auditor.pub"\n')
+    assert load_config(tmp_path).forward == Path("/keys/auditor.pub")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
@@ -45,6 +53,8 @@ def test_enabled_is_read(tmp_path: Path, value: bool) -> None:
         ("[broker]\nenabled = \n", 2, "line 2"),
         ("[broker]\nx.y = 1\n", 2, "x"),
         ("broker = 1\n", 1, "broker"),
+        ("[broker]\nforward = true\n", 2, "in quotes"),
+        ('[broker]\nforward = ""\n', 2, "in quotes"),
     ],
 )
 def test_what_is_not_understood_is_an_error_with_its_line(
@@ -85,3 +95,56 @@ def test_what_is_not_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "broker.toml").mkdir()
     with pytest.raises(ConfigError):
         load_config(tmp_path)
+
+
+def test_anchors_are_read(tmp_path: Path) -> None:
+    """Each kind has its own settings, in any number, under the names that their owner gave."""
+    write(
+        tmp_path,
+        """
+[broker]
+enabled = true
+[anchors.audit]
+kind = "git"
+remote = "git@example.com:audit.git"
+[anchors.tsa-1]
+kind = "rfc3161"
+url = "https://tsa.example.com"
+roots = "roots.pem"
+[anchors.w]
+kind = "witness"
+url = "https://w.example.com"
+vkey = "w+00000000+BA=="
+""",
+    )
+    found = load_config(tmp_path)
+    assert found.enabled
+    assert [(a.name, a.kind) for a in found.anchors] == [
+        ("audit", "git"),
+        ("tsa-1", "rfc3161"),
+        ("w", "witness"),
+    ]
+    assert found.anchors[1].settings == {"url": "https://tsa.example.com", "roots": "roots.pem"}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[anchors.a]\n", "needs a `kind`"),
+        ('[anchors.a]\nkind = "ftp"\n', "git, rfc3161, witness"),
+        ('[anchors.a]\nkind = "git"\n', "needs `remote`"),
+        ('[anchors.a]\nkind = "git"\nremote = 1\n', "in quotes"),
+        ('[anchors.a]\nkind = "git"\nremote = ""\n', "in quotes"),
+        ('[anchors.a]\nkind = "git"\nremote = "r"\nurl = "u"\n', "no such setting `url`"),
+        ('[anchors.A]\nkind = "git"\nremote = "r"\n', "name it with"),
+        ('[anchors."a/b"]\nkind = "git"\nremote = "r"\n', "name it with"),
+        ('[anchors]\na = "git"\n', "write `[anchors.a]`"),
+        ("anchors = 1\n", "[anchors.NAME]"),
+    ],
+)
+def test_an_anchor_that_is_not_understood_is_an_error(tmp_path: Path, text: str, word: str) -> None:
+    """A receipt that its owner believes to be anchored must not be one that nobody anchors."""
+    write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path)
+    assert word in str(caught.value)

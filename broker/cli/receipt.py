@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -58,7 +58,8 @@ Levels, each of which includes those above it:
             forward-secure session, only the auditor's key can check the tags
   signed    a checkpoint signed with the installation's public key covers the lines; for this,
             the secret may be missing
-  anchored  somebody outside vouches for that checkpoint
+  anchored  somebody outside holds that checkpoint: asked of the anchors in broker.toml, perhaps
+            over the network, when it is demanded or promised
 Without --level everything that is there is checked, and what the session promised must be there.
 
 \b
@@ -230,6 +231,7 @@ class _Telling:
 
     def tell(self, asked: Asked, demand: Demand) -> int:
         """Return the exit code."""
+        from broker.cli.anchored import anchored
         from broker.cli.auditing import expected_by_ledger
         from broker.cli.evidence import evidence
         from broker.home import Home
@@ -245,16 +247,22 @@ class _Telling:
         else:
             self._document.begin(what.sid, str(what.path))
         rows, marks = None, expected(demand)
+        unasked: tuple[str, ...] = ()
         try:
             rows = expected_by_ledger(asked, what, home)
             if rows is not None:
                 what, marks = rows.evidence, (*marks, *rows.marks)
+                if "anchored" in (demand.level, rows.listed and rows.listed.level):
+                    held, unasked = anchored(what, home)
+                    marks = (*marks, *held)
             with inspecting(what, marks, since, state is not None) as found:
                 try:
                     self._read(found)
                     verdict = judge(found, demand, time.time_ns())
                     if rows is not None:
                         verdict = rows.settle(verdict)
+                        warnings = (*verdict.warnings, *unasked)
+                        verdict = replace(verdict, warnings=warnings)
                 except Break as first:
                     further = found.breaks(first) if self._how.goes_on else iter(())
                     return self._broken(first, further)

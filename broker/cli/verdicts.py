@@ -53,6 +53,8 @@ def _notes(verdict: Verdict) -> Iterable[str]:
         )
     if verdict.signer:
         yield f"signed by {verdict.signer}"
+    if verdict.anchors:
+        yield f"anchored by {', '.join(verdict.anchors)}"
     if verdict.tags == "unchecked" and verdict.signer:
         yield "without the key the lines' tags were not checked: the signature vouches for them"
     if verdict.trusted_before:
@@ -159,6 +161,8 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
         "head": verdict.head,
         "signed_lines": verdict.signed_lines,
         "signer": verdict.signer or None,
+        "anchors": list(verdict.anchors),
+        "anchored_lines": verdict.anchored_lines,
         "trusted_before": verdict.trusted_before,
         "trusted_since": _instant(verdict.trusted_since) if verdict.trusted_before else None,
         "quick": verdict.quick,

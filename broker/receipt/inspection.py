@@ -1,9 +1,9 @@
 """
 One inspection of a receipt, in constant memory: every line, and what vouches for all of them.
 
-Decided here: what a head, a checkpoint or a head that somebody wrote down demands of the lines,
-and when an entry may be handed out. Not decided here: what one line must be (``chain``), which
-files are read (``evidence``), what all of it comes to (``verify``).
+Decided here: in which order lines are read and compared with what is known of them, and when an
+entry may be handed out. Not decided here: what one line must be (``chain``), which files are read
+(``evidence``), what others say of the lines (``marks``), what it all comes to (``verify``).
 
 Rule a maintainer keeps: only bytes that were authenticated leave this module. Without the
 secret no entry is handed out before the checkpoint's root was met, and then from a copy that
@@ -28,33 +28,14 @@ from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
 from broker.receipt.forward import Rejoined, Witnessed, check_end, forward_chain
 from broker.receipt.keys import Key
+from broker.receipt.marks import EARLIER, Mark, Marks
 from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
-from broker.receipt.since import Since, fits, stood
+from broker.receipt.since import Since, fits
 from broker.receipt.survey import survey
 from broker.receipt.untagged import Untagged, stated
 
 _SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
 _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """
-    What the first ``n`` lines must come to, as somebody says who knew them.
-
-    Args:
-        n: how many lines, from the first.
-        says: who says it, for messages.
-        last: the hash of the last of them; empty says nothing of it.
-        root: their Merkle root; empty says nothing of it.
-        reason: of the break where another line stands there.
-    """
-
-    n: int
-    says: str
-    last: str = ""
-    root: bytes = b""
-    reason: str = "fork"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +55,6 @@ class Pace:
 
 
 STEADY: Final = Pace()
-_EARLIER: Final = "the state of an earlier verification"
-_MET: Final = 8  # marks that a state remembers
 _TOLD_BYTES: Final = 262_144  # between two calls of a `Progress`
 
 
@@ -116,9 +95,10 @@ class Inspection:
         self._keeps = keeps
         self._known = list(marks)
         if since is not None:
-            self._known.append(Mark(since.state.n, _EARLIER, since.state.last))
-        self._covered = 0  # where the lines under the checkpoint end
-        self._met: list[tuple[int, str]] = []
+            self._known.append(Mark(since.state.n, EARLIER, since.state.last))
+        if self.checkpoint is not None:
+            note = self.checkpoint
+            self._known.append(Mark(note.size, "the checkpoint", root=note.root))
         self._begin(files.fd)
 
     def _begin(self, fd: int) -> None:
@@ -127,17 +107,12 @@ class Inspection:
         self._fd = fd
         try:
             ending = os.pread(fd, _SEAL_LINE_BYTES, max(0, size - _SEAL_LINE_BYTES))
-            tree = _SEAL_IN_SIGHT in ending or self.checkpoint is not None
-            self.chain = self._chain(tree or self._keeps)
+            rooted = self._keeps or any(mark.root for mark in self._known)
+            self.chain = self._chain(rooted or _SEAL_IN_SIGHT in ending)
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
         self._walk = Walk(fd, size, self.chain, self.slots)
-        self._marks: dict[int, list[Mark]] = {}
-        for mark in self._known:
-            self._marks.setdefault(mark.n, []).append(mark)
-        if self.checkpoint is not None:
-            n, root = self.checkpoint.size, self.checkpoint.root
-            self._marks.setdefault(n, []).append(Mark(n, "the checkpoint", root=root))
+        self.marks = Marks(self._known)
 
     def _chain(self, tree: bool) -> Chain:
         key, sid = self.evidence.key, self.evidence.sid
@@ -163,17 +138,11 @@ class Inspection:
         then = Chain.resumed(state, self.chain.sid, key)
         if then.tree is None:
             return
-        passed = [mark for n, marks in self._marks.items() if n <= state.n for mark in marks]
-        root = then.tree.root()
-        if not all(stood(mark.n, mark.last, mark.root, since, root) for mark in passed):
+        if not self.marks.pass_by(since, then.tree.root()):
             return
         self.chain.restore(state)
         self.promise = since.promise
         self.trusted = since
-        self._covered = since.covered[2]
-        self._met = list(since.met)
-        self._meet(self._marks.get(state.n, []), state.size)
-        self._marks = {n: marks for n, marks in self._marks.items() if n > state.n}
 
     # ── the lines ──
 
@@ -189,13 +158,13 @@ class Inspection:
             if self._since is not None:
                 self._resume(self._since)
             self.quick = pace.quick and self.plain
-            if self.quick and self.checkpoint is None and not self._keeps:
+            if self.quick and not self._keeps and not any(mark.root for mark in self._known):
                 self.chain.tree = None
             self._walk.run(
                 jobs=pace.jobs if self.plain else 1,
                 progress=pace.progress,
                 quick=self.quick,
-                stops={n: partial(self._at, n) for n in {1, *self._marks}},
+                stops={n: partial(self._at, n) for n in {1, *self.marks.numbers()}},
             )
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
@@ -269,46 +238,26 @@ class Inspection:
                 break
             except OSError as error:
                 raise unreadable("receipt", self.evidence.path, error) from error
-            if chain.n == 1 or chain.n in self._marks:
+            if chain.n == 1 or chain.n in self.marks:
                 self._at(chain.n, start)
             yield
         self._end()
 
     def _at(self, n: int, start: int) -> None:
         """Look at what ``n`` lines ask for; the last of them begins at ``start``."""
-        self._meet(self._marks.pop(n, []), start)
+        self.marks.meet(self.chain, start)
         if n == 1:
             self.promise = promised(self.chain.text)
-
-    def _meet(self, marks: list[Mark], start: int) -> None:
-        """Compare the lines so far with what somebody else says of them."""
-        chain = self.chain
-        line = chain.n - 1
-        for mark in marks:
-            if mark.last and chain.last != mark.last:
-                message = f"line {line} is not the one that {mark.says} names"
-                raise Break(mark.reason, message, line=line, offset=start)
-            if mark.root:
-                if chain.tree is None or chain.tree.root() != mark.root:
-                    message = f"the first {chain.n} lines are not those that {mark.says} signs"
-                    raise Break("checkpoint_root", message, line=line, offset=start)
-                self._covered = chain.size
-            if mark.last and mark.says != _EARLIER and (mark.n, mark.last) not in self._met:
-                self._met.append((mark.n, mark.last))
 
     def _end(self) -> None:
         """Check what can only be seen at the end."""
         chain, checkpoint = self.chain, self.checkpoint
-        if chain.n == 0 and not self._marks:
+        if chain.n == 0 and not self.marks.numbers():
             raise UnverifiableError(
                 f"session `{chain.sid}` has no line: there is nothing to verify",
                 code="unverifiable.nothing",
             )
-        if self._marks:
-            mark = self._marks[min(self._marks)][0]
-            raise chain.broken(
-                "truncated", f"{mark.says} names {mark.n} lines and {chain.n} are left"
-            )
+        self.marks.check_met(chain)
         check_end(chain, self.slots.head if self.slots else None)
         if checkpoint is not None and checkpoint.size < chain.n:
             self._check_uncovered(checkpoint.size)
@@ -326,7 +275,7 @@ class Inspection:
             reason,
             f"the checkpoint covers {covered} of {self.chain.n} lines: {why}",
             line=covered,
-            offset=self._covered,
+            offset=self.marks.ends[covered],
         )
 
     def breaks(self, first: Break) -> Iterator[Break]:
@@ -360,10 +309,10 @@ class Inspection:
             at: when it ended; the next one tells since when it trusts what was verified.
         """
         note = self.checkpoint
-        covered = (note.size, note.root.hex(), self._covered) if note else (0, "", 0)
+        ends = self.marks.ends
+        covered = (note.size, note.root.hex(), ends[note.size]) if note else (0, "", 0)
         full_at = at if self.trusted is None else self.trusted.full_at
-        met = tuple(self._met[-_MET:])
-        return Since(self.chain.state(), self.promise, full_at, covered, met)
+        return Since(self.chain.state(), self.promise, full_at, covered, self.marks.kept())
 
     @property
     def fragment_bytes(self) -> int:
@@ -374,8 +323,14 @@ class Inspection:
     def level(self) -> Level:
         """The level that the lines reach."""
         if self.checkpoint is not None:
-            return "signed"
+            whole = self.anchored == self.chain.n
+            return "anchored" if whole or (self.anchored and not self.chain.closing) else "signed"
         return "mac" if self.tagged else "chain"
+
+    @property
+    def anchored(self) -> int:
+        """How many lines somebody outside holds."""
+        return max(self.marks.anchored.values(), default=0)
 
     @property
     def forward(self) -> bool:

@@ -139,24 +139,6 @@ def fits(since: Since, files: Opened) -> bool:
     return 0 < state.size <= files.size and _line_before(files.fd, state.size) == state.last
 
 
-def stood(n: int, last: str, root: bytes, since: Since, now: bytes) -> bool:
-    """
-    Whether what somebody says of the first ``n`` lines is known from the verification before.
-
-    Args:
-        n: how many lines, not more than were verified.
-        last: the hash of the last of them, or empty.
-        root: their Merkle root, or empty.
-        since: what was kept.
-        now: the root of all lines that were verified.
-    """
-    if n == since.state.n:
-        return last in ("", since.state.last) and root in (b"", now)
-    if root:
-        return (n, root.hex()) == since.covered[:2]
-    return (n, last) in since.met
-
-
 def _line_before(fd: int, end: int) -> str:
     """Return the hash of the line that ends at a place; empty where none does."""
     start = max(0, end - MAX_LINE_BYTES - 2)

@@ -33,8 +33,9 @@ from broker.receipt.chain import LineTags
 from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import STEADY, Inspection, Mark, Pace, inspecting
+from broker.receipt.inspection import STEADY, Inspection, Pace, inspecting
 from broker.receipt.keys import Key
+from broker.receipt.marks import Mark
 from broker.receipt.since import Since
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Verdict:
     that the head does not cover yet.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
-    covered by the checkpoint of ``signer``; 0 without one. ``forward`` says that the head, or
+    covered by the checkpoint of ``signer``; 0 without one. ``anchors`` hold ``anchored_lines`` of
+    them outside. ``forward`` says that the head, or
     the auditor's key, shows a forward-secure session. ``trusted_before`` lines were not read
     again: they verified before, in one pass at ``trusted_since`` and in later ones. ``quick``
     says that what is in the lines was not read.
@@ -76,6 +78,8 @@ class Verdict:
     tags: Literal["checked", "unchecked"] = "checked"
     signed_lines: int = 0
     signer: str = ""
+    anchors: tuple[str, ...] = ()
+    anchored_lines: int = 0
     trusted_before: int = 0
     trusted_since: int = 0
     quick: bool = False
@@ -122,6 +126,8 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         warnings=tuple(_warnings(found, demand, signed, now)),
         tags="checked" if found.tagged else "unchecked",
         signed_lines=signed,
+        anchors=tuple(sorted(found.marks.anchored)),
+        anchored_lines=found.anchored,
         trusted_before=found.trusted.state.n if found.trusted else 0,
         trusted_since=found.trusted.full_at if found.trusted else 0,
         quick=found.quick,
@@ -170,6 +176,8 @@ def _warnings(found: Inspection, demand: Demand, signed: int, now: int | None) -
         yield "the last line is dated in the future"
     if 0 < signed < chain.n:
         yield f"the checkpoint covers {signed} of {chain.n} lines so far"
+    if 0 < found.anchored < chain.n:
+        yield f"anchors hold {found.anchored} of {chain.n} lines so far"
     if found.vouched and not found.tagged:
         yield "the keys of past lines are gone from this host: the auditor's key checks their tags"
     if found.evidence.auditor is not None and demand.expect is None:

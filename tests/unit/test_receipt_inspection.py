@@ -13,7 +13,8 @@ import pytest
 from broker.errors import Break
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Inspection, Mark, Pace, inspecting
+from broker.receipt.inspection import Inspection, Pace, inspecting
+from broker.receipt.marks import Mark
 from broker.receipt.merkle import EMPTY_ROOT, Frontier
 from broker.receipt.signing import SigningKey
 from broker.receipt.since import Since

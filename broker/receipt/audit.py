@@ -32,8 +32,8 @@ from typing import Final, Literal
 from broker.errors import Break, BrokerError, UnverifiableError
 from broker.receipt.book import Book, Listed
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Mark
 from broker.receipt.keys import Key
+from broker.receipt.marks import Mark
 from broker.receipt.merkle import Frontier
 from broker.receipt.verify import Verdict, verify
 

@@ -1,9 +1,9 @@
 """
 One inspection of a receipt, in constant memory: every line, and what vouches for all of them.
 
-Decided here: what a head, a checkpoint or a head that somebody wrote down demands of the lines,
-and when an entry may be handed out. Not decided here: what one line must be (``chain``), which
-files are read (``evidence``), what all of it comes to (``verify``).
+Decided here: in which order lines are read and compared with what is known of them, and when an
+entry may be handed out. Not decided here: what one line must be (``chain``), which files are read
+(``evidence``), what others say of the lines (``marks``), what it all comes to (``verify``).
 
 Rule a maintainer keeps: only bytes that were authenticated leave this module. Without the
 secret no entry is handed out before the checkpoint's root was met, and then from a copy that
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from broker.errors import Break, UnverifiableError
@@ -27,7 +28,9 @@ from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
 from broker.receipt.forward import AuditorChain, Rejoined, check_end, forward_chain
 from broker.receipt.keys import Key
-from broker.receipt.scan import CHUNK_BYTES, Walk
+from broker.receipt.marks import EARLIER, Mark, Marks
+from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
+from broker.receipt.since import Since, fits
 from broker.receipt.survey import survey
 from broker.receipt.untagged import Untagged, stated
 
@@ -36,27 +39,23 @@ _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Pace:
     """
-    What the first ``n`` lines must come to, as somebody says who knew them.
+    How a file is gone through; none of it changes what holds.
 
     Args:
-        n: how many lines, from the first.
-        says: who says it, for messages.
-        last: the hash of the last of them; empty says nothing of it.
-        root: their Merkle root; empty says nothing of it.
-        reason: of the break where another line stands there.
+        jobs: how many processes may work on it.
+        quick: check tags, order, links and the head, and do not read what is in the lines.
+        progress: told now and then how many bytes are verified.
     """
 
-    n: int
-    says: str
-    last: str = ""
-    root: bytes = b""
-    reason: str = "fork"
+    jobs: int = 1
+    quick: bool = False
+    progress: Progress | None = None
 
 
-Progress = Callable[[int], None]
-_TOLD_BYTES: Final = 1_048_576  # between two calls of a `Progress`
+STEADY: Final = Pace()
+_TOLD_BYTES: Final = 262_144  # between two calls of a `Progress`
 
 
 class Inspection:
@@ -70,7 +69,8 @@ class Inspection:
         evidence: what is read, and what it is verified with.
         files: what is open.
         marks: what else is known of the lines.
-        progress: told now and then how many of ``size`` bytes are verified.
+        since: where a verification ended before; ``trusted`` tells if this one began there.
+        keeps: where this one ends will be asked for, by ``since``.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Inspection:
         evidence: Evidence,
         files: Opened,
         marks: Sequence[Mark] = (),
-        progress: Progress | None = None,
+        since: Since | None = None,
+        keeps: bool = False,
     ) -> None:
         self.evidence = evidence
         self.slots = files.slots
@@ -87,29 +88,31 @@ class Inspection:
         self.checkpoint = files.checkpoint if covers else None
         self.size = files.size
         self.promise: Level = "mac"
-        self._known = marks
-        self.progress = progress
-        self._covered = 0  # where the lines under the checkpoint end
+        self.trusted: Since | None = None
+        self.quick = False
         self.done = False
+        self._since = since
+        self._keeps = keeps
+        self._known = list(marks)
+        if since is not None:
+            self._known.append(Mark(since.state.n, EARLIER, since.state.last))
+        if self.checkpoint is not None:
+            note = self.checkpoint
+            self._known.append(Mark(note.size, "the checkpoint", root=note.root))
         self._begin(files.fd)
 
     def _begin(self, fd: int) -> None:
         """Stand before line 0 of an open file."""
-        evidence, size = self.evidence, self.size
+        size = self.size
+        self._fd = fd
         try:
             ending = os.pread(fd, _SEAL_LINE_BYTES, max(0, size - _SEAL_LINE_BYTES))
-            tree = _SEAL_IN_SIGHT in ending or self.checkpoint is not None
-            self._fd = fd
-            self.chain = self._chain(tree)
+            rooted = self._keeps or any(mark.root for mark in self._known)
+            self.chain = self._chain(rooted or _SEAL_IN_SIGHT in ending)
         except OSError as error:
-            raise unreadable("receipt", evidence.path, error) from error
+            raise unreadable("receipt", self.evidence.path, error) from error
         self._walk = Walk(fd, size, self.chain, self.slots)
-        self._marks: dict[int, list[Mark]] = {}
-        for mark in self._known:
-            self._marks.setdefault(mark.n, []).append(mark)
-        if self.checkpoint is not None:
-            n, root = self.checkpoint.size, self.checkpoint.root
-            self._marks.setdefault(n, []).append(Mark(n, "the checkpoint", root=root))
+        self.marks = Marks(self._known)
 
     def _chain(self, tree: bool) -> Chain:
         key, sid = self.evidence.key, self.evidence.sid
@@ -121,9 +124,29 @@ class Inspection:
             return Untagged(sid, stated(self._fd).kid, tree=tree)
         return Chain(sid, key, tree=tree)
 
+    @property
+    def plain(self) -> bool:
+        """Whether one key signs every line alike, so that lines can be shared out or left out."""
+        return type(self.chain) is Chain
+
+    def _resume(self, since: Since) -> None:
+        """Stand where the verification before ended, if everything fits that."""
+        state, key = since.state, self.evidence.key
+        files = Opened(self._fd, self.size, self.slots, self.checkpoint)
+        if not self.plain or not isinstance(key, Key) or not fits(since, files):
+            return
+        then = Chain.resumed(state, self.chain.sid, key)
+        if then.tree is None:
+            return
+        if not self.marks.pass_by(since, then.tree.root()):
+            return
+        self.chain.restore(state)
+        self.promise = since.promise
+        self.trusted = since
+
     # ── the lines ──
 
-    def run(self) -> None:
+    def run(self, pace: Pace = STEADY) -> None:
         """
         Verify every line, and what must come after the last one.
 
@@ -131,10 +154,23 @@ class Inspection:
             Break: the first place that is not what was signed.
             UnverifiableError: the file cannot be read, or holds nothing to verify.
         """
-        for _ in self._lines():
-            pass
+        try:
+            if self._since is not None:
+                self._resume(self._since)
+            self.quick = pace.quick and self.plain
+            if self.quick and not self._keeps and not any(mark.root for mark in self._known):
+                self.chain.tree = None
+            self._walk.run(
+                jobs=pace.jobs if self.plain else 1,
+                progress=pace.progress,
+                quick=self.quick,
+                stops={n: partial(self._at, n) for n in {1, *self.marks.numbers()}},
+            )
+        except OSError as error:
+            raise unreadable("receipt", self.evidence.path, error) from error
+        self._end()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
         """
         Yield the entries, each only after it was authenticated.
 
@@ -143,11 +179,14 @@ class Inspection:
         the head over lines whose keys are gone, so all lines are verified first then, in a
         copy of our own.
 
+        Args:
+            progress: told now and then how many bytes are verified.
+
         Raises:
             Break, UnverifiableError: as ``run``; also where nothing authenticates the entries.
         """
         if self.tagged:
-            yield from self._read()
+            yield from self._read(progress)
             return
         if self.checkpoint is None and not self.vouched:
             raise UnverifiableError(
@@ -160,9 +199,9 @@ class Inspection:
         with tempfile.TemporaryFile() as copy:
             self._copy(copy.fileno())
             self._begin(copy.fileno())
-            self.run()
+            self.run(Pace(progress=progress))
             self._begin(copy.fileno())
-            yield from self._read()
+            yield from self._read(None)
 
     def _copy(self, target: int) -> None:
         at = 0
@@ -176,63 +215,49 @@ class Inspection:
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
 
-    def _read(self) -> Iterator[Entry]:
+    def _read(self, progress: Progress | None) -> Iterator[Entry]:
         chain = self.chain
+        told = 0
         for _ in self._lines():
+            if progress is not None and chain.size - told >= _TOLD_BYTES:
+                told = chain.size
+                progress(told)
             yield Entry(
                 chain.n - 1, chain.last, chain.kind, parse_at(chain.at), json.loads(chain.text)
             )
 
     def _lines(self) -> Iterator[None]:
-        """Walk the lines, and meet each mark where it stands."""
+        """Walk the lines one by one, and meet each mark where it stands."""
         chain = self.chain
         walk = iter(self._walk)
-        told = 0
         while True:
             start = chain.size
-            if self.progress is not None and start - told >= _TOLD_BYTES:
-                told = start
-                self.progress(start)
             try:
                 next(walk)
             except StopIteration:
                 break
             except OSError as error:
                 raise unreadable("receipt", self.evidence.path, error) from error
-            if chain.n in self._marks:
-                self._meet(self._marks.pop(chain.n), start)
-            if chain.n == 1:
-                self.promise = promised(chain.text)
+            if chain.n == 1 or chain.n in self.marks:
+                self._at(chain.n, start)
             yield
         self._end()
 
-    def _meet(self, marks: list[Mark], start: int) -> None:
-        """Compare the lines so far with what somebody else says of them."""
-        chain = self.chain
-        line = chain.n - 1
-        for mark in marks:
-            if mark.last and chain.last != mark.last:
-                message = f"line {line} is not the one that {mark.says} names"
-                raise Break(mark.reason, message, line=line, offset=start)
-            if mark.root:
-                if chain.tree is None or chain.tree.root() != mark.root:
-                    message = f"the first {chain.n} lines are not those that {mark.says} signs"
-                    raise Break("checkpoint_root", message, line=line, offset=start)
-                self._covered = chain.size
+    def _at(self, n: int, start: int) -> None:
+        """Look at what ``n`` lines ask for; the last of them begins at ``start``."""
+        self.marks.meet(self.chain, start)
+        if n == 1:
+            self.promise = promised(self.chain.text)
 
     def _end(self) -> None:
         """Check what can only be seen at the end."""
         chain, checkpoint = self.chain, self.checkpoint
-        if chain.n == 0 and not self._marks:
+        if chain.n == 0 and not self.marks.numbers():
             raise UnverifiableError(
                 f"session `{chain.sid}` has no line: there is nothing to verify",
                 code="unverifiable.nothing",
             )
-        if self._marks:
-            mark = self._marks[min(self._marks)][0]
-            raise chain.broken(
-                "truncated", f"{mark.says} names {mark.n} lines and {chain.n} are left"
-            )
+        self.marks.check_met(chain)
         check_end(chain, self.slots.head if self.slots else None)
         if checkpoint is not None and checkpoint.size < chain.n:
             self._check_uncovered(checkpoint.size)
@@ -250,7 +275,7 @@ class Inspection:
             reason,
             f"the checkpoint covers {covered} of {self.chain.n} lines: {why}",
             line=covered,
-            offset=self._covered,
+            offset=self.marks.ends[covered],
         )
 
     def breaks(self, first: Break) -> Iterator[Break]:
@@ -276,6 +301,19 @@ class Inspection:
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
 
+    def since(self, at: int) -> Since:
+        """
+        Return where this inspection came to, for the next one to begin there.
+
+        Args:
+            at: when it ended; the next one tells since when it trusts what was verified.
+        """
+        note = self.checkpoint
+        ends = self.marks.ends
+        covered = (note.size, note.root.hex(), ends[note.size]) if note else (0, "", 0)
+        full_at = at if self.trusted is None else self.trusted.full_at
+        return Since(self.chain.state(), self.promise, full_at, covered, self.marks.kept())
+
     @property
     def fragment_bytes(self) -> int:
         """How much of a line follows the last newline."""
@@ -285,8 +323,14 @@ class Inspection:
     def level(self) -> Level:
         """The level that the lines reach."""
         if self.checkpoint is not None:
-            return "signed"
+            whole = self.anchored == self.chain.n
+            return "anchored" if whole or (self.anchored and not self.chain.closing) else "signed"
         return "mac" if self.tagged else "chain"
+
+    @property
+    def anchored(self) -> int:
+        """How many lines somebody outside holds."""
+        return max(self.marks.anchored.values(), default=0)
 
     @property
     def forward(self) -> bool:
@@ -306,7 +350,10 @@ class Inspection:
 
 @contextmanager
 def inspecting(
-    evidence: Evidence, marks: Sequence[Mark] = (), progress: Progress | None = None
+    evidence: Evidence,
+    marks: Sequence[Mark] = (),
+    since: Since | None = None,
+    keeps: bool = False,
 ) -> Iterator[Inspection]:
     """
     Open a receipt and what it is verified with; the arguments are those of ``Inspection``.
@@ -315,4 +362,4 @@ def inspecting(
         Break, UnverifiableError: as ``opened``.
     """
     with opened(evidence) as files:
-        yield Inspection(evidence, files, marks, progress)
+        yield Inspection(evidence, files, marks, since, keeps)

@@ -33,8 +33,10 @@ from broker.receipt.chain import LineTags
 from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Inspection, Mark, Progress, inspecting
+from broker.receipt.inspection import STEADY, Inspection, Pace, inspecting
 from broker.receipt.keys import Key
+from broker.receipt.marks import Mark
+from broker.receipt.since import Since
 
 if TYPE_CHECKING:
     from broker.receipt.sealing import Auditor
@@ -55,8 +57,11 @@ class Verdict:
     that the head does not cover yet.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
-    covered by the checkpoint of ``signer``; 0 without one. ``forward`` says that the head, or
-    the auditor's key, shows a forward-secure session.
+    covered by the checkpoint of ``signer``; 0 without one. ``anchors`` hold ``anchored_lines`` of
+    them outside. ``forward`` says that the head, or
+    the auditor's key, shows a forward-secure session. ``trusted_before`` lines were not read
+    again: they verified before, in one pass at ``trusted_since`` and in later ones. ``quick``
+    says that what is in the lines was not read.
     """
 
     state: State
@@ -73,6 +78,11 @@ class Verdict:
     tags: Literal["checked", "unchecked"] = "checked"
     signed_lines: int = 0
     signer: str = ""
+    anchors: tuple[str, ...] = ()
+    anchored_lines: int = 0
+    trusted_before: int = 0
+    trusted_since: int = 0
+    quick: bool = False
     forward: bool = False
 
     @property
@@ -116,6 +126,11 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         warnings=tuple(_warnings(found, demand, signed, now)),
         tags="checked" if found.tagged else "unchecked",
         signed_lines=signed,
+        anchors=tuple(sorted(found.marks.anchored)),
+        anchored_lines=found.anchored,
+        trusted_before=found.trusted.state.n if found.trusted else 0,
+        trusted_since=found.trusted.full_at if found.trusted else 0,
+        quick=found.quick,
         signer=checkpoint.origin.removesuffix(f"/receipt/{chain.sid}") if checkpoint else "",
         forward=found.forward,
     )
@@ -161,6 +176,8 @@ def _warnings(found: Inspection, demand: Demand, signed: int, now: int | None) -
         yield "the last line is dated in the future"
     if 0 < signed < chain.n:
         yield f"the checkpoint covers {signed} of {chain.n} lines so far"
+    if 0 < found.anchored < chain.n:
+        yield f"anchors hold {found.anchored} of {chain.n} lines so far"
     if found.vouched and not found.tagged:
         yield "the keys of past lines are gone from this host: the auditor's key checks their tags"
     if found.evidence.auditor is not None and demand.expect is None:
@@ -196,7 +213,8 @@ def verify(
     vkeys: Sequence[VerifyKey] = (),
     demand: Demand = ANY,
     marks: Sequence[Mark] = (),
-    progress: Progress | None = None,
+    since: Since | None = None,
+    pace: Pace = STEADY,
     auditor: Auditor | None = None,
 ) -> Verdict:
     """
@@ -215,7 +233,8 @@ def verify(
         vkeys: the public keys that may have signed the checkpoint.
         demand: what it must come to.
         marks: what else is known of its lines.
-        progress: told now and then how many bytes are verified.
+        since: where a verification ended before; this one begins there if it can.
+        pace: processes, haste, and who is told how far it is.
         auditor: the auditor's key, for a session that must be forward-secure. It checks the
             tags, and the head by its aggregate, where ``key`` is None too.
 
@@ -225,8 +244,8 @@ def verify(
     """
     name = _name(path, head, sid)
     evidence = Evidence(path, name, key, head, checkpoint, tuple(vkeys), auditor)
-    with inspecting(evidence, (*marks, *expected(demand)), progress) as found:
-        found.run()
+    with inspecting(evidence, (*marks, *expected(demand)), since) as found:
+        found.run(pace)
         return judge(found, demand, now)
 
 

@@ -6,14 +6,16 @@ import errno
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.errors import Break, UnverifiableError
-from broker.receipt.checkpoint import of_receipt, sign_checkpoint
+from broker.receipt.checkpoint import of_receipt, open_checkpoint, sign_checkpoint
 from broker.receipt.demand import ANY, LEVELS, Demand, Level
+from broker.receipt.marks import Mark
 from broker.receipt.merkle import Frontier
 from broker.receipt.signing import SigningKey
 from broker.receipt.verify import Verdict, read_entries, verify
@@ -323,6 +325,24 @@ def test_a_promise_is_kept_whatever_is_asked(scene: Scene) -> None:
     noted(scene, "s5", 65)
     assert answer(scene, "s4") == "signed checked KNOWN"
     assert answer(scene, "s5") == "no_anchor"
+
+
+def test_an_anchor_that_is_met_is_the_highest_level(scene: Scene) -> None:
+    """Sealed, an anchor must hold every line; open, it holds what there was then."""
+    for sid, sizes in (("s1", {11: "signed", 12: "anchored"}), ("s2", {7: "anchored"})):
+        for size, level in sizes.items():
+            root = open_checkpoint(noted(scene, sid, size).read_bytes(), [SIGNER.public], None).root
+            mark = Mark(size, "anchor git", root=root, anchor="git")
+            noted(scene, sid, len(scene.lines(sid)))
+            assert answer(scene, sid, marks=(mark,)).split()[0] == level
+            found = scene_verdict(scene, sid, marks=(mark,))
+            assert (found.anchors, found.anchored_lines) == (("git",), size)
+            short = any("anchors hold" in each for each in found.warnings)
+            assert short == (size < found.lines)
+            wanted = "anchored" if level == "anchored" else "no_anchor"
+            assert answer(scene, sid, Demand("anchored"), marks=(mark,)).split()[0] == wanted
+            wrong = replace(mark, root=bytes(32))
+            assert answer(scene, sid, marks=(wrong,)) == "checkpoint_root"
 
 
 def test_a_young_session_may_have_no_checkpoint_yet(scene: Scene) -> None:

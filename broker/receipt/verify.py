@@ -28,15 +28,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from broker.errors import Break, UnverifiableError
-from broker.limits import MAX_LINE_BYTES
 from broker.receipt import disk
 from broker.receipt.chain import Chain
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
 from broker.receipt.keys import Key
+from broker.receipt.scan import Walk
 
 State = Literal["SEALED", "OPEN", "INTERRUPTED", "TORN"]
-CHUNK_BYTES: Final = 262_144
 _SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
 _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
 
@@ -63,79 +62,6 @@ class Verdict:
     beyond: int = 0
     fragment_bytes: int = 0
     warnings: tuple[str, ...] = ()
-
-
-class Walk:
-    """
-    One pass over the lines of an open file, up to the size it had at the start.
-
-    Iterate to the end: the last checks come then. After that ``fragment`` holds what follows
-    the last newline.
-    """
-
-    __slots__ = ("_chain", "_fd", "_size", "fragment", "slots")
-
-    def __init__(self, fd: int, size: int, chain: Chain, slots: Slots | None) -> None:
-        self._fd = fd
-        self._size = size
-        self._chain = chain
-        self.slots = slots
-        self.fragment = b""
-
-    def __iter__(self) -> Iterator[None]:
-        """
-        Accept line after line, and stop after each so that the chain can be read.
-
-        Raises:
-            Break: the first line that is not as signed, or what is missing at the end.
-        """
-        chain = self._chain
-        acknowledged = self.slots.head.n if self.slots else -1
-        for lines in self._batches():
-            for line in lines:
-                start = chain.size
-                chain.accept(line)
-                if chain.n == acknowledged:
-                    self._check_head(start)
-                yield
-        self._check_end()
-
-    def _batches(self) -> Iterator[list[bytes]]:
-        """Split on 0x0A only; never hold more than a chunk and one line."""
-        at = self._chain.size
-        while at < self._size:
-            chunk = os.pread(self._fd, min(CHUNK_BYTES, self._size - at), at)
-            if not chunk:
-                break
-            at += len(chunk)
-            lines = (self.fragment + chunk).split(b"\n")
-            self.fragment = lines.pop()
-            yield lines
-            if len(self.fragment) > MAX_LINE_BYTES:
-                raise self._chain.broken("size", f"a line is longer than {MAX_LINE_BYTES} bytes")
-
-    def _check_head(self, start: int) -> None:
-        chain, head = self._chain, self.slots.head if self.slots else None
-        if head is not None and (chain.last != head.last or chain.size != head.size):
-            raise Break(
-                "fork",
-                f"line {chain.n - 1} is signed but is not the one that the head acknowledged",
-                line=chain.n - 1,
-                offset=start,
-            )
-
-    def _check_end(self) -> None:
-        chain, slots = self._chain, self.slots
-        if slots is not None:
-            wanted = slots.head.n + slots.torn
-            if chain.n < wanted:
-                raise chain.broken(
-                    "truncated", f"{wanted} lines were acknowledged and {chain.n} are left"
-                )
-        if chain.closing and (self.fragment or chain.tree is None):
-            raise chain.broken("after_seal", "something follows the seal")
-        if self.fragment and slots is None:
-            raise chain.broken("torn", "the last line is cut off, and no head says if it counted")
 
 
 def read_head(path: Path, sid: str, key: Key) -> Slots:
@@ -222,8 +148,7 @@ def verify(
     """
     name = _name(path, head, sid)
     with _reading(path, key, head, name) as (walk, chain):
-        for _ in walk:
-            pass
+        walk.run()
         return _judge(walk, chain, now)
 
 

@@ -143,7 +143,7 @@ def test_the_size_of_a_chunk_changes_nothing(
 ) -> None:
     """However the file is cut into reads, the verdict is the same."""
     whole = scene.verify("s1")
-    monkeypatch.setattr(sys.modules["broker.receipt.verify"], "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(sys.modules["broker.receipt.scan"], "CHUNK_BYTES", chunk)
     assert scene.verify("s1") == whole
 
 

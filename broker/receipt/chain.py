@@ -30,6 +30,7 @@ from broker.receipt.entry import (
     SEAL_REASONS,
     canonical,
     check_sid,
+    describes_fragment,
     parse_at,
     strict_data,
     strict_object,
@@ -387,7 +388,7 @@ class Chain:
         data: dict[str, Any] = json.loads(text)
         if kind == OPEN and data.get("format") != self.form.name:
             raise self.broken("schema", f"the open line does not say `{self.form.name}`")
-        if kind == RECOVER and not _is_recovery(data):
+        if kind == RECOVER and not describes_fragment(data):
             raise self.broken("schema", "the recover line does not describe a fragment")
         if kind == SEAL:
             root = self.tree.root().hex() if self.tree else data.get("root")
@@ -397,14 +398,3 @@ class Chain:
                 raise self.broken("seal", "the seal does not fit the lines before it")
             self.closing = data["reason"]
             self.root = data["root"]
-
-
-def _is_recovery(data: dict[str, Any]) -> bool:
-    return (
-        set(data) == {"bytes", "kept", "sha256"}
-        and type(data["bytes"]) is int
-        and data["bytes"] > 0
-        and type(data["kept"]) is str
-        and type(data["sha256"]) is str
-        and HEX64.fullmatch(data["sha256"]) is not None
-    )

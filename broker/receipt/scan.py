@@ -256,7 +256,7 @@ class Scan:
 
     def _learn(self, line: bytes) -> None:
         chain = self.chain
-        if chain.kind in chain.form.appended:
+        if chain.plain:
             after_kind = line.rindex(f'","n":{chain.n - 1},"prev":"'.encode())
             self._shapes.learn(chain.text, line, _MILLIS, after_kind)
 

@@ -192,7 +192,6 @@ class Chain:
         if kind == "open":
             need(data.get("format") == "receipt/1", "schema", "it is of another format")
             self.promise = data.get("level", "mac")
-            need(self.promise in LEVELS[1:], "level", "the open line promises an unknown level")
         need(kind != "recover" or re.fullmatch(RECOVER, json.dumps(data)), "schema")
         if kind == "seal":
             said = {"n": self.n, "reason": data.get("reason"), "root": tree_hash(self.edge).hex()}
@@ -231,7 +230,8 @@ def verify(args: argparse.Namespace) -> dict[str, Any]:
             if head and chain.n == head["n"]:
                 need((chain.last, chain.offset) == (head["last"], head["bytes"]), "fork", at=at)
             if chain.n == size:
-                need(tree_hash(chain.edge) == root, "root", at=at)
+                need(tree_hash(chain.edge) == root, "checkpoint_root", at=at)
+            need(chain.promise in LEVELS[1:], "level", "the open line promises no known level", at)
         need(len(fragment) <= MAX_LINE, "size")
         need(chain.n >= acknowledged, "truncated", f"{acknowledged} lines were acknowledged")
         need(not (chain.closing and fragment), "after_seal")
@@ -247,7 +247,7 @@ def verify(args: argparse.Namespace) -> dict[str, Any]:
         wanted = max(args.level or "mac", promised, key=LEVELS.index)
         young = level == "mac" and not chain.closing and chain.n <= YOUNG and args.level != "signed"
         enough = LEVELS.index(level) >= LEVELS.index(wanted) or (young and wanted == "signed")
-        need(wanted != "anchored", "anchor", "anchors are promised; this verifier reads none")
+        need(wanted != "anchored" or not size, "anchor", "promised, and not read here")
         need(enough or level != "chain" or signer, "key", "there is no key to verify with")
         need(enough, "no_checkpoint", f"level {wanted} is promised or asked for")
     except Refused as error:

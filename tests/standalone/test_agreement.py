@@ -48,7 +48,7 @@ def test_both_give_one_answer_to_an_attack(name: str, scene: Scene) -> None:
 
 @pytest.mark.parametrize("name", sorted(n for n, (_, on, _) in CASES.items() if on != "key"))
 def test_both_give_one_answer_without_the_head(name: str, scene: Scene) -> None:
-    """R9.4: nor do they differ when no head is given."""
+    """R9.7: nor do they differ when no head is given."""
     _, on, act = CASES[name]
     act(scene)
     if scene.key != KEY:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# fmt: off
 """
 Verifies a receipt: this one file, Python 3.9 or newer, nothing else.
 
@@ -9,7 +10,6 @@ in one sitting. R3.4 and the like are clauses of that page; what a reason means 
     python3 verify_receipt.py --proof line.proof --vkey signing.vkey
 Exit code: 0 verified; 1 changed, cut, or less than was promised; 2 that cannot be told.
 """
-# fmt: off
 from __future__ import annotations  # noqa: I001
 
 import argparse, base64, calendar, hashlib, hmac, itertools, json, os, re, stat, sys  # noqa: E401

@@ -30,12 +30,12 @@ BASE64 = "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?"
 NOTE = rf"(([^\0-\x1f]+)\n{NUMBER}\n({HASH})\n)\n((?:— [^\s+]+ [A-Za-z0-9+/]{{7,}}=*\n){{0,100}})"
 PROOF = rf"c2sp\.org/tlog-proof@v1\n(?:extra (\S*)\n)?index {NUMBER}\n((?:{HASH}\n){{0,63}})\n(.+)"
 
-class Refused(Exception):
+class Flaw(Exception):
     """A reason in one word, what it is about, and where; the exit code follows from the reason."""
 
 def need(right: object, reason: str, said: str = "", at: Any = None) -> None:
     if not right:
-        raise Refused(reason, said, at)
+        raise Flaw(reason, said, at)
 
 # ── hashes, signatures, the tree (R1, R7, R8.6) ──
 def sha256(content: bytes) -> bytes:
@@ -147,7 +147,7 @@ def strict(raw: bytes) -> Any:  # canonical JSON in the data model of R4
         value = json.loads(text, object_pairs_hook=unique, parse_int=integer,
                            parse_float=integer, parse_constant=integer)
     except ValueError as error:
-        raise Refused("json", str(error), None) from None
+        raise Flaw("json", str(error), None) from None
     need(type(value) is dict, "schema", "not an object")
     spelled = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     need(spelled == text, "canon")
@@ -166,7 +166,7 @@ def read_head(raw: bytes, key: bytes, sid: str) -> tuple[dict[str, Any], int]:
     torn = len(found) == 1 and raw[512 - 512 * i:][:512] != bytes(512)
     return found[i], found[i]["n"] + (torn and not (i == 0 and "agg" in found[i]))
 
-class Chain:
+class Lines:
     def __init__(self, sid: str, key: bytes | None) -> None:
         self.sid, self.key = sid, key and mac(key, "receipt/1 line", sid.encode())
         self.kid = sha256(b"receipt/1 kid\0" + key).hex()[:16] if key else ""
@@ -222,7 +222,7 @@ def verify(args: argparse.Namespace) -> dict[str, Any]:
     need(os.path.lexists(args.receipt) or not acknowledged + size, "missing")
     key = None if head and "agg" in head else key  # forward-secure: R11
     *lines, fragment = content(args.receipt, "receipt").split(b"\n")
-    chain = Chain(sid, key)
+    chain = Lines(sid, key)
     try:
         for line in lines:
             at = chain.n, chain.offset
@@ -250,8 +250,8 @@ def verify(args: argparse.Namespace) -> dict[str, Any]:
         need(wanted != "anchored" or not size, "anchor", "promised, and not read here")
         need(enough or level != "chain" or signer, "key", "there is no key to verify with")
         need(enough, "no_checkpoint", f"level {wanted} is promised or asked for")
-    except Refused as error:
-        raise Refused(*error.args[:2], error.args[2] or (chain.n, chain.offset)) from None
+    except Flaw as error:
+        raise Flaw(*error.args[:2], error.args[2] or (chain.n, chain.offset)) from None
     state = {"": "TORN" if fragment else "OPEN", "complete": "SEALED"}
     return {"sid": sid, "state": state.get(chain.closing, "INTERRUPTED"), "level": level,
             "lines": chain.n, "last": chain.last,
@@ -286,7 +286,7 @@ def main(argv: list[str] | None = None) -> int:
     args, code = parser.parse_args(argv), 0
     try:
         found = {"verdict": "verified", **(verify_proof(args) if args.proof else verify(args))}
-    except Refused as error:
+    except Flaw as error:
         code = 2 if error.args[0] in ("unsafe", "key", "vkey", "nothing", "anchor") else 1
         (reason, said, at), verdict = error.args, ["", "broken", "unverifiable"][code]
         found = {"verdict": verdict, "reason": reason, "message": said, "at": at or (0, 0)}

@@ -73,6 +73,12 @@ def err(text: str) -> None:
     _write(sys.stderr, text + "\n")
 
 
+def passing(text: str) -> None:
+    """Show a line on a terminal's stderr that the next one takes the place of."""
+    _write(sys.stderr, f"\r\x1b[K{text}")
+    sys.stderr.flush()
+
+
 def raw_out(content: bytes) -> None:
     """Write an answer that is a file: its bytes, whatever the terminal's encoding."""
     sys.stdout.flush()

@@ -1,29 +1,35 @@
 """
 `broker receipt`: what was allowed and refused in a session, and whether that record stands.
 
-Decided here: how a verified record is shown. Entries are taken from the verifier one by one, so
-nothing that was not authenticated is ever printed; where it finds a break, what stood before
-the break is shown, then the break, and the exit code is 1.
+Decided here: what the words of the command ask for, and the exit code. Not decided here: what is
+read and with which keys (``broker.cli.evidence``), how it is told (``broker.cli.verdicts``).
+
+Entries are taken from the verifier one by one, so nothing that was not authenticated is ever
+printed; where it finds a break, what stood before the break is shown, then the break, and the exit
+code is 1.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.exits import ALLOWED, REFUSED
-from broker.cli.output import json_out, out, paint, printable
+from broker.cli.output import out, paint, printable
 from broker.cli.typed import Json
-from broker.errors import Break
+from broker.cli.verdicts import Document, broken, place, told
+from broker.errors import Break, BrokerError, InputError
+from broker.receipt.demand import Level
 
 if TYPE_CHECKING:
-    from broker.receipt import Entry, Key, Verdict
+    from broker.cli.evidence import Asked
+    from broker.receipt.demand import Demand
+    from broker.receipt.inspection import Inspection
 
 EXAMPLES = """\
 \b
@@ -31,140 +37,195 @@ Examples:
   broker receipt                      the latest session, entry by entry
   broker receipt k3v --refused        only what was refused there
   broker receipt --verify && echo 'nothing was changed, cut or left out'
+  broker receipt k3v --verify --require-seal --level signed
+  broker receipt k3v --verify --expect-head 12:9f2c…    what you wrote down last time
+  broker receipt k3v --verify --continue                every broken line, not the first alone
   broker receipt --json > session.json
 
 \b
-ID is the beginning of a session's name (see `broker sessions`).
-Exit code: 0 verified, 1 not verified (the first break is named), 2 no such session, no key, or
-nothing to verify.
+An auditor's copy, on a machine that holds no secret:
+  broker receipt copy/receipt.jsonl --checkpoint copy/checkpoint --vkey broker.vkey
+
+\b
+Levels, each of which includes those above it:
+  chain     lines, order and form hold; nobody vouches for them, and no entry is shown
+  mac       every line's tag holds under the key, and a head says how many lines there are
+  signed    a checkpoint signed with the installation's public key covers the lines; for this,
+            the secret may be missing
+  anchored  somebody outside vouches for that checkpoint
+Without --level everything that is there is checked, and what the session promised must be there.
+
+\b
+ID is the beginning of a session's name (see `broker sessions`), or the path of a receipt's file,
+which is a word with a / or a dot in it.
+The last line states the verdict: state, lines, level, and whether all lines are KNOWN to be there.
+State: SEALED complete; INTERRUPTED sealed early; OPEN running or killed; TORN cut off while
+writing, with nothing lost that was acknowledged.
+Exit code: 0 verified, 1 not verified (the first break is named), 2 no such session, no key, an
+unsafe file, or nothing to verify.
 """
 
 
+Id = Annotated[str | None, typer.Argument(metavar="[ID]", show_default="the latest session")]
+Refused = Annotated[bool, typer.Option("--refused", help="Show only refusals.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Verify, and show no entries.")]
+LevelOption = Annotated[
+    Level | None,
+    typer.Option("--level", help="Demand this level; see below.", show_default="what is promised"),
+]
+RequireSeal = Annotated[bool, typer.Option("--require-seal", help="Demand that it was sealed.")]
+ExpectHead = Annotated[
+    str | None,
+    typer.Option(
+        "--expect-head",
+        metavar="N:HASH",
+        help="Demand that line N-1 hashes to HASH, as --verify told before.",
+    ),
+]
+Continue = Annotated[
+    bool, typer.Option("--continue", help="After a break go on, and name every further one.")
+]
+NoHead = Annotated[
+    bool,
+    typer.Option("--no-head", help="Do without the head: then lines may be missing at the end."),
+]
+KeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="The secret to verify with.",
+        show_default="this installation's",
+    ),
+]
+HeadFile = Annotated[
+    str | None,
+    typer.Option(
+        "--head", metavar="FILE", help="The receipt's head.", show_default="the session's"
+    ),
+]
+CheckpointFile = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="The receipt's signed checkpoint.",
+        show_default="the session's",
+    ),
+]
+Vkeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vkey",
+        metavar="VKEY",
+        help="The public key that signed it, or a file that holds it. May be given again.",
+        show_default="this installation's",
+    ),
+]
+
+
 def receipt(
-    id_: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", show_default="the latest session"),
-    ] = None,
-    refused: Annotated[bool, typer.Option("--refused", help="Show only refusals.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Verify, and show no entries.")] = False,
+    id_: Id = None,
+    *,
+    refused: Refused = False,
+    verify: Verify = False,
+    level: LevelOption = None,
+    require_seal: RequireSeal = False,
+    expect_head: ExpectHead = None,
+    continue_: Continue = False,
+    no_head: NoHead = False,
+    key_file: KeyFile = None,
+    head: HeadFile = None,
+    checkpoint: CheckpointFile = None,
+    vkey: Vkeys = None,
     as_json: Json = False,
 ) -> int:
     """Show and verify the record of a session."""
-    from broker.cli.story import refuses, story_line
-    from broker.cli.wires import installation_key
-    from broker.home import Home
-    from broker.receipt import Receipts
+    from broker.cli.evidence import Asked
+    from broker.receipt.demand import Demand, expected_head
 
-    home = Home.find(os.environ)
-    key = installation_key(home)
-    receipts = Receipts(home, key)
-    sid = receipts.find(id_)
-    found = _Found(receipts.path(sid), receipts.head_path(sid), key, sid)
-    kept: list[Entry] = []
-    if not as_json:
-        out(paint(f"receipt {sid}", "bold") + f"  {printable(str(found.path))}")
+    document = Document() if as_json else None
     try:
-        for entry in () if verify else found.entries():
-            if refused and not refuses(entry):
-                continue
-            if as_json:
-                kept.append(entry)
-            else:
-                out(story_line(entry))
-        verdict = found.verdict()
-    except Break as error:
-        if as_json:
-            json_out(_document(sid, kept, None, error))
+        asked = Asked(id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()))
+        expect = None if expect_head is None else expected_head(expect_head)
+        demand = Demand(level, require_seal, expect)
+        show = None if verify or level == "chain" else "refused" if refused else "all"
+        if refused and show is None:
+            raise InputError("--refused shows entries: leave out --verify and --level chain")
+        return _Telling(document, show, continue_).tell(asked, demand)
+    except BrokerError as error:
+        if document is not None:
+            document.failed(error)
+        raise
+
+
+class _Telling:
+    """Verifies one record, and tells what comes of it as a text or as a document."""
+
+    def __init__(self, document: Document | None, show: str | None, goes_on: bool) -> None:
+        self._document = document
+        self._show = show
+        self._goes_on = goes_on
+
+    def tell(self, asked: Asked, demand: Demand) -> int:
+        """Return the exit code."""
+        from broker.cli.evidence import evidence
+        from broker.home import Home
+        from broker.receipt.inspection import inspecting
+        from broker.receipt.verify import expected, judge
+
+        what = evidence(asked, Home.find(os.environ))
+        if self._document is None:
+            out(paint(f"receipt {what.sid}", "bold") + f"  {printable(str(what.path))}")
         else:
-            out(_broken(error))
+            self._document.begin(what.sid, str(what.path))
+        try:
+            with inspecting(what, expected(demand)) as found:
+                try:
+                    self._read(found)
+                    verdict = judge(found, demand, time.time_ns())
+                except Break as first:
+                    further = found.breaks(first) if self._goes_on else iter(())
+                    return self._broken(first, further)
+        except Break as error:  # of head or checkpoint, before a line was read
+            return self._broken(error, iter(()))
+        if self._document is not None:
+            self._document.verified(verdict)
+        else:
+            for line in told(verdict, notes_head=self._show is None):
+                out(line)
+        return ALLOWED
+
+    def _read(self, found: Inspection) -> None:
+        """Verify to the end, and show the entries that are asked for."""
+        from broker.cli.progress import progress
+        from broker.cli.story import refuses, story_line
+
+        if self._show is not None and sys.stdout.isatty():
+            bar_for = 0  # the entries themselves show how far it is
+        else:
+            bar_for = found.size
+        with progress(bar_for) as found.progress:
+            if self._show is None:
+                found.run()
+                return
+            for entry in found.entries():
+                if self._show == "refused" and not refuses(entry):
+                    continue
+                if self._document is not None:
+                    self._document.entry(entry)
+                else:
+                    out(story_line(entry))
+
+    def _broken(self, first: Break, further: Iterator[Break]) -> int:
+        if self._document is not None:
+            self._document.broken(first, further)
+            return REFUSED
+        more = 0
+        for each in further:
+            if more == 0:
+                out(f"    {first.reason} at {place(first)}: {printable(first.message)}")
+            out(f"    {each.reason} at {place(each)}: {printable(each.message)}")
+            more += 1
+        out(broken(first, more))
         return REFUSED
-    if as_json:
-        json_out(_document(sid, kept, verdict, None))
-    else:
-        for line in _verified(verdict):
-            out(line)
-    return ALLOWED
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """One session's record, and what it is verified with."""
-
-    path: Path
-    head: Path
-    key: Key
-    sid: str
-
-    def entries(self) -> Iterator[Entry]:
-        from broker.receipt import read_entries
-
-        return read_entries(self.path, self.key, self.head, sid=self.sid)
-
-    def verdict(self) -> Verdict:
-        from broker.receipt import verify
-
-        return verify(self.path, key=self.key, head=self.head, sid=self.sid, now=time.time_ns())
-
-
-def _verified(verdict: Verdict) -> list[str]:
-    lines = f"{verdict.lines} line" + ("" if verdict.lines == 1 else "s")
-    head = paint("verified:", "green")
-    first = f"{head} {verdict.state}, {lines}, level {verdict.level}, {_complete(verdict)}"
-    told = [f"the seal says `{verdict.reason}`"] if verdict.state == "INTERRUPTED" else []
-    if verdict.state == "OPEN":
-        told.append("no seal yet: the session is running, or its broker was killed")
-    if verdict.fragment_bytes:
-        told.append(
-            f"{verdict.fragment_bytes} bytes of a line that was being written follow; nothing "
-            "that was acknowledged is missing"
-        )
-    told += verdict.warnings
-    return [first, *(f"    {printable(line)}" for line in told)]
-
-
-def _complete(verdict: Verdict) -> str:
-    return f"completeness {verdict.completeness}"
-
-
-def _broken(error: Break) -> str:
-    where = f"line {error.line}, byte offset {error.offset}"
-    head = paint(f"not verified ({error.reason}):", "red")
-    return f"{head} {printable(error.message)}, at {where}"
-
-
-def _document(
-    sid: str, entries: Sequence[Entry], verdict: Verdict | None, broken: Break | None
-) -> dict[str, object]:
-    from broker.instants import format_instant
-
-    return {
-        "sid": sid,
-        "verified": broken is None,
-        "verdict": None if verdict is None else verdict_document(verdict),
-        "break": None if broken is None else break_document(broken),
-        "entries": [
-            {"n": e.n, "at": format_instant(e.at), "kind": e.kind, "data": e.data} for e in entries
-        ],
-    }
-
-
-def verdict_document(verdict: Verdict) -> dict[str, object]:
-    """Return a verdict as JSON data."""
-    return {
-        "state": verdict.state,
-        "level": verdict.level,
-        "lines": verdict.lines,
-        "completeness": verdict.completeness,
-        "reason": verdict.reason or None,
-        "warnings": list(verdict.warnings),
-    }
-
-
-def break_document(broken: Break) -> dict[str, object]:
-    """Return a break as JSON data."""
-    return {
-        "reason": broken.reason,
-        "message": broken.message,
-        "line": broken.line,
-        "offset": broken.offset,
-    }

@@ -36,7 +36,14 @@ def story_line(entry: Entry) -> str:
     day, time = format_instant(entry.at).rstrip("Z").split("T")
     time = (time if "." in time else time + ".").ljust(12, "0")
     word, colour = _word(entry)
-    told = _TELLERS.get(entry.kind, _data)(entry.data)
+    hidden = entry.data.get("_sd")
+    data = entry.data
+    if isinstance(hidden, list):
+        data = {name: value for name, value in data.items() if name != "_sd"}
+    told = _TELLERS.get(entry.kind, _data)(data)
+    if isinstance(hidden, list):
+        kept_out = f"({len(hidden)} field{'' if len(hidden) == 1 else 's'} kept out)"
+        told = f"{told}  {kept_out}" if data and told else kept_out
     if entry.kind == "open":
         told = f"{day} UTC  {told}"
     happened = paint(word.ljust(_KIND), colour)
@@ -128,6 +135,11 @@ def _seal(data: Data) -> str:
     return _text(data, "reason") or _data(data)
 
 
+def _recover(data: Data) -> str:
+    kept = _text(data, "kept")
+    return f"a line of {data.get('bytes')} bytes was cut off, and is in {kept}" if kept else _data(data)
+
+
 def _data(data: Data) -> str:
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(", ", ": "))
 
@@ -140,6 +152,7 @@ _TELLERS: Final[Mapping[str, Callable[[Data], str]]] = {
     "decision": _decision,
     "note": _note,
     "permission": _permission,
+    "recover": _recover,
     "result": _result,
     "seal": _seal,
 }

@@ -7,9 +7,17 @@ The rooms, from the ground up:
 - ``keys``    the secret, and HMAC with labels
 - ``merkle``  the root over all lines
 - ``form``    what tells a receipt from the ledger: names, labels, kinds
+- ``shapes``  recognising data that is spelled so, without parsing it
 - ``entry``   what a line may hold, and its one spelling
 - ``chain``   what the next line must be
 - ``head``    how many lines are acknowledged
+- ``scan``    walking the lines of a file, one by one or many at once
+- ``segments`` sharing that among processes
+- ``demand``  the levels, and what is asked for
+- ``untagged`` a chain whose secret is not at hand
+- ``evidence`` what is opened, in which order
+- ``inspection`` every line, and who vouches for them
+- ``survey``  what lies behind the first break
 - ``verify``  the verdict
 - ``journal`` the two files under their lock: order, recovery, failures
 - ``writer``  one receipt, open for appending

@@ -17,8 +17,7 @@ Rules a maintainer keeps:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, Final, Protocol
@@ -36,7 +35,7 @@ from broker.receipt.entry import (
     strict_object,
 )
 from broker.receipt.form import OPEN, RECEIPT, RECOVER, SEAL, Form
-from broker.receipt.keys import Key
+from broker.receipt.keys import Key, Mac
 from broker.receipt.merkle import Frontier
 
 TAIL_BYTES: Final = 74  # ,"sig":"<64 hex>"}
@@ -81,15 +80,62 @@ class OneKey:
     """Tags of a key that signs every line of a session alike."""
 
     kid: str
-    tag: Callable[[bytes], str]
+    mac: Mac
 
     @classmethod
     def of(cls, key: Key, sid: str, form: Form = RECEIPT) -> OneKey:
         """Return the tags of one session under an installation's key."""
-        return cls(key.kid, key.mac(form.line_label, sid).tag)
+        return cls(key.kid, key.mac(form.line_label, sid))
+
+    def tag(self, body: bytes) -> str:
+        """Return the tag of a line's body."""
+        return self.mac.tag(body)
 
     def step(self) -> None:
         """Nothing moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """
+    A chain between two lines, without its key: what a verifier needs to go on from there.
+
+    Whoever keeps one must authenticate it: it is believed like the lines before it.
+    ``edge`` is the tree's (None without a tree); the other fields are the chain's.
+    """
+
+    n: int
+    size: int
+    last: str
+    at: str
+    kind: str
+    went_back: int
+    closing: str
+    root: str
+    edge: tuple[tuple[int, str], ...] | None
+
+    def spelled(self) -> bytes:
+        """Return the state as bytes, for a file."""
+        return canonical(asdict(self)).encode()
+
+    @classmethod
+    def read(cls, content: bytes) -> State:
+        """
+        Return the state that ``spelled`` wrote.
+
+        Raises:
+            ValueError: it did not.
+        """
+        try:
+            fields = json.loads(content)
+            if fields["edge"] is not None:
+                fields["edge"] = tuple((level, node) for level, node in fields["edge"])
+            state = cls(**fields)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError("not the state of a chain") from error
+        if state.spelled() != content:
+            raise ValueError("not the state of a chain")
+        return state
 
 
 class Chain:
@@ -105,15 +151,16 @@ class Chain:
     """
 
     __slots__ = (
-        "_kid",
         "_middle",
         "_step",
         "_tag",
         "at",
         "closing",
         "form",
+        "kid",
         "kind",
         "last",
+        "mac",
         "n",
         "root",
         "sid",
@@ -141,10 +188,43 @@ class Chain:
     def turn(self, key: Key | LineTags) -> None:
         """From the next line on, let another key sign."""
         tags = OneKey.of(key, self.sid, self.form) if isinstance(key, Key) else key
-        self._kid = tags.kid
+        self.kid = tags.kid
+        self.mac = tags.mac if isinstance(tags, OneKey) else None  # of every line, if it is one
         self._middle = f',"kid":"{tags.kid}","kind":"'.encode()
-        self._tag = tags.tag
-        self._step = None if isinstance(tags, OneKey) else tags.step
+        self._tag = tags.tag if self.mac is None else self.mac.tag
+        self._step = None if self.mac is not None else tags.step
+
+    def state(self) -> State:
+        """Return where the chain stands."""
+        edge = self.tree.copy().edge if self.tree is not None else None
+        return State(
+            n=self.n,
+            size=self.size,
+            last=self.last,
+            at=self.at,
+            kind=self.kind,
+            went_back=self.went_back,
+            closing=self.closing,
+            root=self.root,
+            edge=None if edge is None else tuple((i, edge[i].hex()) for i in sorted(edge)),
+        )
+
+    def restore(self, state: State) -> None:
+        """Stand where another chain of the same session stood."""
+        self.n, self.size, self.last = state.n, state.size, state.last
+        self.at, self.kind, self.text = state.at, state.kind, ""
+        self.went_back, self.closing, self.root = state.went_back, state.closing, state.root
+        self.tree = None
+        if state.edge is not None:
+            self.tree = Frontier(state.n)
+            self.tree.edge.update((level, bytes.fromhex(node)) for level, node in state.edge)
+
+    @classmethod
+    def resumed(cls, state: State, sid: str, key: Key | LineTags, *, form: Form = RECEIPT) -> Chain:
+        """Return a chain that goes on from a state; whoever calls vouches for the state."""
+        chain = cls(sid, key, form=form)
+        chain.restore(state)
+        return chain
 
     # ── writing ──
 
@@ -156,7 +236,7 @@ class Chain:
             LimitError: the line would be longer than ``MAX_LINE_BYTES``.
         """
         front = (
-            f'{{"at":"{at}","data":{text},"kid":"{self._kid}","kind":"{kind}",'
+            f'{{"at":"{at}","data":{text},"kid":"{self.kid}","kind":"{kind}",'
             f'"n":{self.n},"prev":"{self.last}","sid":"{self.sid}"'
         ).encode()
         line = b'%b,"sig":"%b"}' % (front, self._tag(front + b"}").encode())
@@ -233,6 +313,31 @@ class Chain:
         self.text = text
         self.push(kind, at, line)
 
+    def pass_by(self, lines: list[bytes], last: str, at: str, went_back: int) -> None:
+        """
+        Move past lines that are known to be the next ones: ``scan`` has seen to that.
+
+        Args:
+            lines: all of one kind of rules, so none of them opens, recovers or seals.
+            last: the hash of the last of them.
+            at: its instant.
+            went_back: before how many of them the clock went back.
+        """
+        if not lines:
+            return
+        line = lines[-1]
+        start = line.rfind(self._middle)
+        begin = start + len(self._middle)
+        self.kind = str(line[begin : line.find(b'"', begin)], "utf-8") if start > 0 else ""
+        self.text = str(line[40 : max(40, start)], "utf-8")
+        self.at = at
+        self.last = last
+        self.n += len(lines)
+        self.size += sum(map(len, lines)) + len(lines)
+        self.went_back += went_back
+        if self.tree is not None:
+            self.tree.extend(lines)
+
     def broken(self, reason: str, message: str) -> Break:
         """Return a ``Break`` at the next line."""
         return Break(reason, message, line=self.n, offset=self.size)
@@ -241,7 +346,7 @@ class Chain:
         if HEX64.fullmatch(str(tag, "latin-1")) is None:
             return self.broken("format", "the tag is not 64 lower-case hex digits")
         return self.broken(
-            "mac", f"the line was not signed with key `{self._kid}` for session `{self.sid}`"
+            "mac", f"the line was not signed with key `{self.kid}` for session `{self.sid}`"
         )
 
     def _misshapen(self, line: bytes) -> Break:
@@ -260,7 +365,7 @@ class Chain:
             return self.broken("schema", str(error))
         checks = (
             ("sid", "sid", self.sid),
-            ("kid", "kid", self._kid),
+            ("kid", "kid", self.kid),
             ("n", "seq", self.n),
             ("prev", "prev", self.last),
         )

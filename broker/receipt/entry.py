@@ -11,7 +11,7 @@ Rules a maintainer keeps:
 
 - The writer signs only what ``strict_data`` accepts, so an honest line never fails to verify.
 - Reading is strict in the order of the format's page: bytes, then JSON, then spelling.
-- ``Shapes`` may only say yes to a text that ``strict_data`` would accept.
+- ``Shapes`` may only match a text that ``strict_object`` would accept.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from broker.errors import Break, InputError, RecordError
 from broker.limits import MAX_RECORD_DEPTH, MAX_SAFE_INT, MAX_SID_CHARS
+from broker.receipt.shapes import Shapes
 
 SEAL_REASONS: Final = ("complete", "interrupted", "disk-full", "abandoned")
 HEX64: Final = re.compile(r"[0-9a-f]{64}")
@@ -225,46 +226,7 @@ def strict_object(text: str, depth: int = MAX_RECORD_DEPTH) -> dict[str, Any]:
     return value
 
 
-class Shapes:
-    """
-    A memory of texts already found canonical, by what stands outside their string values.
-
-    Two texts without escapes whose parts outside the quotes are equal, and whose keys are
-    equal, differ in the content of string values only. So when one is canonical, the other
-    is. A receipt has a handful of shapes, and looking one up costs a third of parsing.
-    """
-
-    __slots__ = ("_known", "_room")
-
-    def __init__(self, room: int = 1_024) -> None:
-        self._known: dict[tuple[str, ...], tuple[Callable[[list[str]], object], set[object]]] = {}
-        self._room = room
-
-    def knows(self, text: str) -> bool:
-        """Whether ``text`` is canonical for certain; False means only *not known*."""
-        if "\\" in text or not text.isprintable():
-            return False
-        parts = text.split('"')
-        if not len(parts) & 1:  # a quote too many: the last part is not outside
-            return False
-        shape = self._known.get(tuple(parts[::2]))
-        return shape is not None and shape[0](parts) in shape[1]
-
-    def learn(self, text: str) -> None:
-        """Remember the shape of a text that ``strict_object`` has just accepted."""
-        if "\\" in text or not text.isprintable() or len(text) > 4_096 or self._room <= 0:
-            return
-        parts = text.split('"')
-        places = [i for i in range(1, len(parts), 2) if parts[i + 1].startswith(":")]
-        if places:
-            keys_of = itemgetter(*places)
-            _, known = self._known.setdefault(tuple(parts[::2]), (keys_of, set()))
-            known.add(keys_of(parts))
-            self._room -= 1
-
-
-_shapes = Shapes()
-_known = _shapes.knows
+_shapes: Final = Shapes()
 
 
 def strict_data(text: str) -> None:
@@ -274,9 +236,10 @@ def strict_data(text: str) -> None:
     Raises:
         Break: as ``strict_object``.
     """
-    if not _known(text):
+    content = text.encode("utf-8", "surrogatepass")
+    if _shapes.find(content, 0, len(content)) is None:
         strict_object(text)
-        _shapes.learn(text)
+        _shapes.learn(text, content, 0, len(content))
 
 
 # ── writing ──

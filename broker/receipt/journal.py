@@ -41,7 +41,7 @@ from broker.receipt.form import RECEIPT, RECOVER, SEAL, Form
 from broker.receipt.head import HEAD_BYTES, SLOT_BYTES, Head, HeadForm, Slots
 from broker.receipt.keys import Key
 from broker.receipt.merkle import Frontier
-from broker.receipt.verify import Walk
+from broker.receipt.scan import Walk
 
 RESERVE_NAME: Final = "receipt.reserve"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -143,8 +143,7 @@ class Journal:
         if size < chain.size:
             raise chain.broken("truncated", "the receipt became shorter")
         walk = Walk(self._log, size, chain, slots)
-        for _ in walk:
-            pass
+        walk.run()
         # A session that never began has no line to mend.
         if walk.fragment and at is not None and chain.n:
             self._recover(walk.fragment, at)

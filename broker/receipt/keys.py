@@ -43,18 +43,18 @@ class Mac:
     True
     """
 
-    __slots__ = ("_inner", "_outer")
+    __slots__ = ("inner", "outer")
 
     def __init__(self, key: bytes, prefix: bytes = b"") -> None:
         padded = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
-        self._inner = sha256(padded.translate(_INNER) + prefix).copy
-        self._outer = sha256(padded.translate(_OUTER)).copy
+        self.inner = sha256(padded.translate(_INNER) + prefix).copy
+        self.outer = sha256(padded.translate(_OUTER)).copy
 
     def tag(self, body: bytes) -> str:
         """Return the tag of ``prefix || body``: 64 lower-case hex digits."""
-        inner = self._inner()
+        inner = self.inner()
         inner.update(body)
-        outer = self._outer()
+        outer = self.outer()
         outer.update(inner.digest())
         return outer.hexdigest()
 

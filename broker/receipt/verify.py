@@ -1,44 +1,44 @@
 """
-Verifying a receipt: the head first, then the file, in constant memory.
+Verifying a receipt, in constant memory: every line, then the whole, then what was asked for.
 
-Decided here: the order of reading, what a head demands of the file, and the verdict. Not
-decided here: what one line must be (``chain``).
+Decided here: the verdict, and when a receipt is less than what was promised or asked for. Not
+decided here: what one line must be (``chain``), which files are read (``evidence``), how its
+lines are read (``inspection``), what lies behind the first break (``survey``).
 
 A ``Break`` names the first place that is not what was signed. Its reasons:
 
 - of a line: ``size format mac encoding json depth dupkey number canon schema sid kid seq prev
-  kind seal after_seal``
-- of the whole: ``truncated fork torn missing no_head head_mac``
+  kind seal after_seal level``
+- of the whole: ``truncated fork torn missing no_head head_mac checkpoint_format checkpoint_sig
+  checkpoint_origin checkpoint_root``
+- of what was promised or asked for: ``not_sealed no_checkpoint checkpoint_old unsigned
+  no_anchor``
 
 Rules a maintainer keeps:
 
-- The head is read before the file, so a writer at work is never mistaken for a thief.
 - Nothing to verify is not success: an empty receipt is an error, never a verdict.
-- Only bytes that ``chain`` accepted leave this module.
+- A level that was promised or asked for and is not reached is a break, never a lower verdict.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Literal
 
-from broker.errors import Break, UnverifiableError
-from broker.limits import MAX_LINE_BYTES
-from broker.receipt import disk
-from broker.receipt.chain import Chain
+from broker.errors import UnverifiableError
+from broker.receipt.chain import LineTags
+from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
-from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
+from broker.receipt.evidence import Evidence
+from broker.receipt.inspection import Inspection, Mark, Progress, inspecting
 from broker.receipt.keys import Key
 
+if TYPE_CHECKING:
+    from broker.receipt.signing import VerifyKey
+
 State = Literal["SEALED", "OPEN", "INTERRUPTED", "TORN"]
-CHUNK_BYTES: Final = 262_144
-_SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
-_SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,153 +48,118 @@ class Verdict:
 
     ``state`` is SEALED (complete), INTERRUPTED (sealed for another ``reason``), OPEN (no seal
     yet) or TORN (open, and a write was cut off after the acknowledged lines; nothing
-    acknowledged is missing). ``completeness`` is KNOWN when a head said how many lines there
-    must be. ``beyond`` counts lines that verify but that the head does not cover yet.
+    acknowledged is missing). ``completeness`` is KNOWN when a head, or a checkpoint over a
+    sealed receipt, said how many lines there must be. ``beyond`` counts lines that verify but
+    that the head does not cover yet.
+
+    ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
+    covered by the checkpoint of ``signer``; 0 without one.
     """
 
     state: State
     sid: str
     lines: int
     completeness: Literal["KNOWN", "UNKNOWN"]
-    level: Literal["mac"] = "mac"
+    level: Level = "mac"
     reason: str = ""
     root: str = ""
     last: str = ""
     beyond: int = 0
     fragment_bytes: int = 0
     warnings: tuple[str, ...] = ()
+    tags: Literal["checked", "unchecked"] = "checked"
+    signed_lines: int = 0
+    signer: str = ""
+
+    @property
+    def head(self) -> str:
+        """The number of lines and the last one's hash, as ``--expect-head`` takes them."""
+        return f"{self.lines}:{self.last}"
 
 
-class Walk:
+def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Verdict:
     """
-    One pass over the lines of an open file, up to the size it had at the start.
+    Return what a receipt is, once it was read to its end.
 
-    Iterate to the end: the last checks come then. After that ``fragment`` holds what follows
-    the last newline.
-    """
-
-    __slots__ = ("_chain", "_fd", "_size", "fragment", "slots")
-
-    def __init__(self, fd: int, size: int, chain: Chain, slots: Slots | None) -> None:
-        self._fd = fd
-        self._size = size
-        self._chain = chain
-        self.slots = slots
-        self.fragment = b""
-
-    def __iter__(self) -> Iterator[None]:
-        """
-        Accept line after line, and stop after each so that the chain can be read.
-
-        Raises:
-            Break: the first line that is not as signed, or what is missing at the end.
-        """
-        chain = self._chain
-        acknowledged = self.slots.head.n if self.slots else -1
-        for lines in self._batches():
-            for line in lines:
-                start = chain.size
-                chain.accept(line)
-                if chain.n == acknowledged:
-                    self._check_head(start)
-                yield
-        self._check_end()
-
-    def _batches(self) -> Iterator[list[bytes]]:
-        """Split on 0x0A only; never hold more than a chunk and one line."""
-        at = self._chain.size
-        while at < self._size:
-            chunk = os.pread(self._fd, min(CHUNK_BYTES, self._size - at), at)
-            if not chunk:
-                break
-            at += len(chunk)
-            lines = (self.fragment + chunk).split(b"\n")
-            self.fragment = lines.pop()
-            yield lines
-            if len(self.fragment) > MAX_LINE_BYTES:
-                raise self._chain.broken("size", f"a line is longer than {MAX_LINE_BYTES} bytes")
-
-    def _check_head(self, start: int) -> None:
-        chain, head = self._chain, self.slots.head if self.slots else None
-        if head is not None and (chain.last != head.last or chain.size != head.size):
-            raise Break(
-                "fork",
-                f"line {chain.n - 1} is signed but is not the one that the head acknowledged",
-                line=chain.n - 1,
-                offset=start,
-            )
-
-    def _check_end(self) -> None:
-        chain, slots = self._chain, self.slots
-        if slots is not None:
-            wanted = slots.head.n + slots.torn
-            if chain.n < wanted:
-                raise chain.broken(
-                    "truncated", f"{wanted} lines were acknowledged and {chain.n} are left"
-                )
-        if chain.closing and (self.fragment or chain.tree is None):
-            raise chain.broken("after_seal", "something follows the seal")
-        if self.fragment and slots is None:
-            raise chain.broken("torn", "the last line is cut off, and no head says if it counted")
-
-
-def read_head(path: Path, sid: str, key: Key) -> Slots:
-    """
-    Read a head file that must be there.
+    Args:
+        found: the inspection.
+        demand: what it must come to.
+        now: when given, lines dated after it are warned of.
 
     Raises:
-        Break: it is missing (``no_head``) or not signed for this session (``head_mac``).
-        UnverifiableError: the file is unsafe.
+        Break: it is less than what was promised or asked for.
+        UnverifiableError: there was nothing to authenticate it with.
     """
-    try:
-        fd = disk.open_checked(path, "head", forbidden=disk.OTHERS_WRITE)
-    except UnverifiableError as error:
-        if error.code == "unverifiable.missing":
-            raise Break("no_head", f"the head `{path}` is missing") from error
-        raise
-    try:
-        return HeadForm(sid, key).read(os.pread(fd, HEAD_BYTES + 1, 0))
-    except OSError as error:
-        raise UnverifiableError(
-            f"the head `{path}` cannot be read: {error}", code="unverifiable.unreadable"
-        ) from error
-    finally:
-        os.close(fd)
+    assert found.done  # noqa: S101  no verdict before the end was seen
+    _check(found, demand)
+    chain, slots, checkpoint = found.chain, found.slots, found.checkpoint
+    state: State = "TORN" if found.fragment_bytes else "OPEN"
+    if chain.closing:
+        state = "SEALED" if chain.closing == "complete" else "INTERRUPTED"
+    signed = checkpoint.size if checkpoint else 0
+    known = slots is not None or (bool(chain.closing) and signed == chain.n)
+    return Verdict(
+        state=state,
+        sid=chain.sid,
+        lines=chain.n,
+        completeness="KNOWN" if known else "UNKNOWN",
+        level=found.level,
+        reason=chain.closing,
+        root=chain.root,
+        last=chain.last,
+        beyond=0 if slots is None else chain.n - slots.head.n,
+        fragment_bytes=found.fragment_bytes,
+        warnings=tuple(_warnings(found, signed, now)),
+        tags="unchecked" if found.evidence.key is None else "checked",
+        signed_lines=signed,
+        signer=checkpoint.origin.removesuffix(f"/receipt/{chain.sid}") if checkpoint else "",
+    )
 
 
-@contextmanager
-def _reading(path: Path, key: Key, head: Path | None, sid: str) -> Iterator[tuple[Walk, Chain]]:
-    """Open head and receipt in that order; the receipt's size is read once."""
-    disk.require_posix()
-    slots: Slots | None = None
-    headless: Break | None = None
-    if head is not None:
-        try:
-            slots = read_head(head, sid, key)
-        except Break as error:
-            if error.reason != "no_head":
-                raise
-            headless = error
-    try:
-        fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
-    except UnverifiableError as error:
-        begun = slots is not None and slots.head.n + slots.torn > 0
-        if error.code == "unverifiable.missing" and begun:
-            raise Break("missing", f"the receipt `{path}` is gone and its head is not") from error
-        raise
-    try:
-        if headless is not None:
-            raise headless
-        size = os.fstat(fd).st_size
-        ending = os.pread(fd, _SEAL_LINE_BYTES, max(0, size - _SEAL_LINE_BYTES))
-        chain = Chain(sid, key, tree=_SEAL_IN_SIGHT in ending)
-        yield Walk(fd, size, chain, slots), chain
-    except OSError as error:
+def _check(found: Inspection, demand: Demand) -> None:
+    """Refuse less than what was promised or asked for."""
+    chain, level = found.chain, found.level
+    if demand.require_seal and not chain.closing:
+        raise chain.broken("not_sealed", "the receipt has no seal, and one is required")
+    wanted, who = demand.level or "mac", "asked for"
+    # At level `chain` nobody authenticated the promise.
+    if level != "chain" and not reaches(wanted, found.promise):
+        wanted, who = found.promise, "promised by the open line"
+    if reaches(level, wanted):
+        return
+    if reaches(level, "signed"):
+        raise chain.broken("no_anchor", f"level {wanted} is {who}, and nothing anchors it")
+    if level == "chain" and not found.evidence.vkeys:
         raise UnverifiableError(
-            f"the receipt `{path}` cannot be read: {error}", code="unverifiable.unreadable"
-        ) from error
-    finally:
-        os.close(fd)
+            "there is no key to verify with: only the chain could be checked",
+            code="unverifiable.missing",
+        )
+    young = not chain.closing and chain.n <= FIRST_CHECKPOINT_LINES
+    if wanted == "signed" and who != "asked for" and young:
+        return
+    raise chain.broken("no_checkpoint", f"level {wanted} is {who}, and there is no checkpoint")
+
+
+def _warnings(found: Inspection, signed: int, now: int | None) -> Iterator[str]:
+    chain = found.chain
+    if chain.went_back:
+        yield f"the clock went back before {chain.went_back} of the lines"
+    if now is not None and parse_at(chain.at) > now:
+        yield "the last line is dated in the future"
+    if 0 < signed < chain.n:
+        yield f"the checkpoint covers {signed} of {chain.n} lines so far"
+    if found.level == "chain":
+        yield "nobody vouches for these lines: whoever wrote the file could write another"
+        if found.promise != "mac":
+            yield f"the open line promises level {found.promise}"
+
+
+def expected(demand: Demand) -> tuple[Mark, ...]:
+    """Return what a demand knows of the lines."""
+    if demand.expect is None:
+        return ()
+    n, last = demand.expect
+    return (Mark(n, "the expected head", last=last),)
 
 
 def _name(path: Path, head: Path | None, sid: str | None) -> str:
@@ -204,56 +169,44 @@ def _name(path: Path, head: Path | None, sid: str | None) -> str:
 
 
 def verify(
-    path: Path, *, key: Key, head: Path | None, sid: str | None = None, now: int | None = None
+    path: Path,
+    *,
+    key: Key | LineTags | None,
+    head: Path | None,
+    sid: str | None = None,
+    now: int | None = None,
+    checkpoint: Path | None = None,
+    vkeys: Sequence[VerifyKey] = (),
+    demand: Demand = ANY,
+    marks: Sequence[Mark] = (),
+    progress: Progress | None = None,
 ) -> Verdict:
     """
     Verify a receipt from its first line to its last.
 
+    Everything that is given is checked, whatever level is asked for.
+
     Args:
         path: the receipt.
-        key: the secret it must be signed with.
+        key: the secret it must be signed with; None leaves the tags unchecked, which takes a
+            checkpoint and ``vkeys``, or a ``demand`` for level ``chain``.
         head: its head; None verifies the lines alone, and completeness stays UNKNOWN.
         sid: the session; by default the head's name, else the receipt's folder.
         now: when given, lines dated after it are warned of.
+        checkpoint: its checkpoint; a file that is not there counts as none.
+        vkeys: the public keys that may have signed the checkpoint.
+        demand: what it must come to.
+        marks: what else is known of its lines.
+        progress: told now and then how many bytes are verified.
 
     Raises:
-        Break: tampering, loss or a break; says where.
-        UnverifiableError: an unsafe or missing file, or nothing to verify.
+        Break: tampering, loss, a break, or less than what was promised or asked for.
+        UnverifiableError: an unsafe or missing file, or nothing to verify, or to verify with.
     """
-    name = _name(path, head, sid)
-    with _reading(path, key, head, name) as (walk, chain):
-        for _ in walk:
-            pass
-        return _judge(walk, chain, now)
-
-
-def _judge(walk: Walk, chain: Chain, now: int | None) -> Verdict:
-    if chain.n == 0:
-        raise UnverifiableError(
-            f"session `{chain.sid}` has no line: there is nothing to verify",
-            code="unverifiable.nothing",
-        )
-    state: State = "TORN" if walk.fragment else "OPEN"
-    if chain.closing:
-        state = "SEALED" if chain.closing == "complete" else "INTERRUPTED"
-    warnings = []
-    if chain.went_back:
-        warnings.append(f"the clock went back before {chain.went_back} of the lines")
-    if now is not None and parse_at(chain.at) > now:
-        warnings.append("the last line is dated in the future")
-    slots = walk.slots
-    return Verdict(
-        state=state,
-        sid=chain.sid,
-        lines=chain.n,
-        completeness="UNKNOWN" if slots is None else "KNOWN",
-        reason=chain.closing,
-        root=chain.root,
-        last=chain.last,
-        beyond=0 if slots is None else chain.n - slots.head.n,
-        fragment_bytes=len(walk.fragment),
-        warnings=tuple(warnings),
-    )
+    evidence = Evidence(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
+    with inspecting(evidence, (*marks, *expected(demand)), progress) as found:
+        found.run()
+        return judge(found, demand, now)
 
 
 def read_entries(
@@ -263,13 +216,10 @@ def read_entries(
     Yield the entries of a receipt, each only after it has been verified.
 
     A break further on is raised when the walk gets there; what came before it was authentic.
+    Which level the receipt reaches is not asked.
 
     Raises:
         Break, UnverifiableError: as ``verify``.
     """
-    with _reading(path, key, head, _name(path, head, sid)) as (walk, chain):
-        for _ in walk:
-            yield Entry(
-                chain.n - 1, chain.last, chain.kind, parse_at(chain.at), json.loads(chain.text)
-            )
-        _judge(walk, chain, None)
+    with inspecting(Evidence(path, _name(path, head, sid), key, head)) as found:
+        yield from found.entries()

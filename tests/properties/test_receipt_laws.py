@@ -10,6 +10,7 @@ The laws of a receipt.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from itertools import combinations
@@ -24,7 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from broker.errors import Break, StoreError
 from broker.receipt.chain import Chain
-from broker.receipt.entry import Shapes, encode_data, format_at, strict_object
+from broker.receipt.entry import encode_data, format_at, strict_object
+from broker.receipt.shapes import Shapes
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
 from tests.receiptkit import AT, KEY, Scene, fill, new_receipts
@@ -70,29 +72,61 @@ pieces = st.sampled_from(['"', "\\", ":", ",", "{", "}", "[", "]", " ", "1", "a"
                           "\t", "null", '"a":', "-0", ".5"])  # fmt: skip
 
 
+def learned(known: list[dict[str, Any]]) -> Shapes:
+    """Return the shapes of some data."""
+    shapes = Shapes()
+    for each in known:
+        text = encode_data(each)
+        shapes.learn(text, text.encode(), 0, len(text.encode()))
+    return shapes
+
+
+def found(shapes: Shapes, text: str) -> bool:
+    """Whether a text has one of the shapes."""
+    content = text.encode()
+    return shapes.find(content, 0, len(content)) is not None
+
+
 @given(st.lists(records, min_size=1, max_size=3), st.data())
 def test_law_2_the_quick_check_is_sound(known: list[dict[str, Any]], data: st.DataObject) -> None:
     """A text that the memory of shapes knows, however it came about, is canonical."""
-    shapes = Shapes()
-    for each in known:
-        shapes.learn(encode_data(each))
+    shapes = learned(known)
     text = encode_data(known[0])
     for _ in range(data.draw(st.integers(0, 3))):
         start = data.draw(st.integers(0, len(text)))
         stop = data.draw(st.integers(start, min(len(text), start + 4)))
         text = text[:start] + data.draw(pieces) + text[stop:]
-    if shapes.knows(text):
+    if found(shapes, text):
         assert encode_data(strict_object(text)) == text
 
 
-@given(st.text('{}[]":,a1\\ \n-', max_size=24))
+@given(st.text('{}[]":,a1\\ \n-u0etrf', max_size=24))
 def test_law_2_from_nothing(text: str) -> None:
     """A memory full of plain shapes knows no text that the strict reader refuses."""
-    shapes = Shapes()
-    for each in ({"a": "a"}, {"a": 1}, {"a": {"a": "1"}}, {"a": ["a", "1"]}, {"": "", "a": ""}):
-        shapes.learn(encode_data(each))
-    if shapes.knows(text):
-        assert encode_data(strict_object(text)) == text
+    shapes = learned(
+        [{"a": "a"}, {"a": 1}, {"a": {"a": "1"}}, {"a": ["a", "1"]}, {"": "", "a": ""}, {"a": True}]
+    )
+    for whole in (text, f'{{"a":{text}}}', f'{{"a":"{text}"}}'):
+        if found(shapes, whole):
+            assert encode_data(strict_object(whole)) == whole
+
+
+@given(records)
+def test_law_2_the_quick_check_knows_its_own(data: dict[str, Any]) -> None:
+    """Data whose shape was learned is known by it, but for long integers and odd keys."""
+    long = any(len(part) > 15 for part in re.findall(r"\d+", encode_data(data)))
+    assert found(learned([data]), encode_data(data)) or long or not plain_keys(data)
+
+
+def plain_keys(value: object) -> bool:
+    """Whether no key at any depth needs an escape."""
+    if isinstance(value, list):
+        return all(map(plain_keys, value))
+    if isinstance(value, dict):
+        return all(encode_data({key: 1}) == f'{{"{key}":1}}' for key in value) and all(
+            map(plain_keys, value.values())
+        )
+    return True
 
 
 @pytest.fixture(scope="module")

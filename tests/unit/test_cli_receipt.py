@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -71,10 +72,14 @@ def test_json(broker: Console, path: Path) -> None:
 
 
 def test_verify(broker: Console, path: Path) -> None:
-    """--verify says the verdict and shows no entry."""
+    """--verify says the head and the verdict, and shows no entry."""
     said = broker("receipt", "--verify")
     assert said.code == 0
-    assert len(said.out.splitlines()) == 2
+    lines = said.out.splitlines()
+    assert len(lines) == 3
+    last = sha256(path.read_bytes().splitlines()[-1]).hexdigest()
+    assert lines[1] == f"    head 5:{last}"
+    assert lines[2] == "verified: SEALED, 5 lines, level mac, completeness KNOWN"
     assert "read_file" not in said.out
 
 

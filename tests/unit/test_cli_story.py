@@ -79,6 +79,15 @@ def entry(kind: str, **data: object) -> Entry:
         (entry("result", call="c1", ok=True, output="00"), "result     call c1 ended well"),
         (entry("result", call="", ok=False), "result     call failed"),
         (entry("dropped", count=3), 'dropped    {"count": 3}'),
+        (
+            entry("recover", bytes=9, kept="receipt.torn-1-ab", sha256="0" * 64),
+            "recover    a line of 9 bytes was cut off, and is in receipt.torn-1-ab",
+        ),
+        (
+            entry("decision", decision="allow", tool="read", enforcement="gate", _sd=["a", "b"]),
+            "allowed    read  (2 fields kept out)",
+        ),
+        (entry("intent", _sd=["a"]), "intent     (1 field kept out)"),
     ],
 )
 def test_lines(shown: Entry, said: str) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from broker.errors import Break, InputError, RecordError
 from broker.limits import MAX_RECORD_DEPTH, MAX_SAFE_INT, MAX_SID_CHARS
 from broker.receipt.entry import (
-    Shapes,
     check_sid,
     encode_data,
     format_at,
@@ -249,38 +248,3 @@ def test_brackets_in_texts_do_not_nest() -> None:
     """Brackets inside strings, also behind escaped quotes, are no depth."""
     text = encode_data({"a": '"' + "[{" * 100, "b": "[" * 100})
     assert strict_object(text)["b"] == "[" * 100
-
-
-# ── shapes ──
-
-
-def test_shapes_say_yes_only_to_what_they_learned() -> None:
-    """A memory knows texts that differ in string values only, and nothing else."""
-    shapes = Shapes()
-    assert not shapes.knows('{"a":"x","b":1}')
-    shapes.learn('{"a":"x","b":1}')
-    assert shapes.knows('{"a":"other {[,:]} é","b":1}')
-    for text in (
-        '{"a":"x","b":2}',
-        '{"a":"x","c":1}',
-        '{"c":"x","b":1}',
-        '{"a":"x", "b":1}',
-        '{"a":"\\u0061","b":1}',
-        '{"a":"\t","b":1}',
-        '{"a":"\u2028","b":1}',
-        '{"a":"x","b":1.0}',
-        '{"a":"x","b":1}"',
-        '{"a":"x","b":1',
-        "",
-    ):
-        assert not shapes.knows(text)
-
-
-def test_shapes_have_room_for_so_many() -> None:
-    """A flood of shapes fills the memory and no more; what was learned stays."""
-    shapes = Shapes(room=2)
-    texts = [f'{{"a{i}":"x"}}' for i in range(5)]
-    for text in [*texts, '{"long":"' + "x" * 5_000 + '"}', "{}", '{"a0":"\\n"}']:
-        shapes.learn(text)
-    assert [shapes.knows(text) for text in texts] == [True, True, False, False, False]
-    assert not shapes.knows("{}")

@@ -7,12 +7,17 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.errors import Break, UnverifiableError
+from broker.receipt.checkpoint import of_receipt, sign_checkpoint
+from broker.receipt.demand import ANY, LEVELS, Demand, Level
+from broker.receipt.merkle import Frontier
+from broker.receipt.signing import SigningKey
 from broker.receipt.verify import Verdict, read_entries, verify
-from tests.receiptkit import AT, KEY, SECOND, Scene, fill, new_receipts, rechained
+from tests.receiptkit import AT, KEY, SECOND, Scene, fill, new_receipts, outcome, rechained
 
 
 @pytest.fixture
@@ -137,16 +142,6 @@ def test_an_unsafe_head_is_not_believed(scene: Scene, trick: str) -> None:
     assert scene.outcome("s1") == f"unverifiable.{trick}"
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 300, 4_096])
-def test_the_size_of_a_chunk_changes_nothing(
-    scene: Scene, chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However the file is cut into reads, the verdict is the same."""
-    whole = scene.verify("s1")
-    monkeypatch.setattr(sys.modules["broker.receipt.verify"], "CHUNK_BYTES", chunk)
-    assert scene.verify("s1") == whole
-
-
 def test_entries_are_what_was_appended(scene: Scene) -> None:
     """Reading gives each line's number, kind, instant, data, and the hash that the next links."""
     entries = list(read_entries(scene.path("s1"), KEY, scene.head("s1")))
@@ -208,7 +203,7 @@ def test_a_seal_that_was_not_in_sight_is_not_believed(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Should the look ahead for a seal miss one, its unproven root is a break, not a verdict."""
-    monkeypatch.setattr(sys.modules["broker.receipt.verify"], "_SEAL_LINE_BYTES", 10)
+    monkeypatch.setattr(sys.modules["broker.receipt.inspection"], "_SEAL_LINE_BYTES", 10)
     assert scene.outcome("s1") == "after_seal"
     assert scene.outcome("s2") == "OPEN"
 
@@ -222,3 +217,171 @@ def test_a_forged_line_of_the_same_length_is_a_fork(scene: Scene) -> None:
     )
     scene.put("s2", forged)
     assert scene.outcome("s2") == "fork"
+
+
+# ── levels, and what is asked for ──
+
+SIGNER = SigningKey.of(bytes(range(32)))
+
+
+def noted(scene: Scene, sid: str, size: int) -> Path:
+    """Sign a checkpoint over the first lines of a session, and return its place."""
+    tree = Frontier()
+    for line in scene.lines(sid)[:size]:
+        tree.append(line)
+    path = scene.head(sid).with_suffix(".note")
+    path.write_bytes(sign_checkpoint(SIGNER, of_receipt(sid), size, tree.root()))
+    return path
+
+
+def promising(scene: Scene, sid: str, level: str, lines: int = 0) -> None:
+    """Begin a session that promises a level."""
+    receipt = scene.receipts.create(sid, opening={"level": level}, at=AT)
+    for i in range(lines):
+        receipt.append("note", {"i": i}, at=AT, durable=False)
+    receipt.close()
+
+
+def answer(scene: Scene, sid: str, demand: Demand = ANY, **more: Any) -> str:
+    """Return level, tags and completeness, or the reason of the break or error."""
+    told = {
+        "key": KEY,
+        "head": scene.head(sid),
+        "checkpoint": scene.head(sid).with_suffix(".note"),
+        "vkeys": (SIGNER.public,),
+        **more,
+    }
+
+    def act() -> str:
+        found = verify(scene.path(sid), sid=sid, demand=demand, **told)
+        return f"{found.level} {found.tags} {found.completeness}"
+
+    return outcome(act)
+
+
+def test_everything_that_is_there_counts(scene: Scene) -> None:
+    """Without a demand the level is what head, tags and checkpoint come to."""
+    assert answer(scene, "s1") == "mac checked KNOWN"
+    assert answer(scene, "s1", head=None) == "mac checked UNKNOWN"
+    noted(scene, "s1", 12)
+    assert answer(scene, "s1") == "signed checked KNOWN"
+    assert answer(scene, "s1", head=None) == "signed checked KNOWN"
+    verdict = scene_verdict(scene, "s1")
+    assert (verdict.signed_lines, verdict.signer) == (12, SIGNER.name)
+    assert verdict.head == f"12:{verdict.last}"
+
+
+def scene_verdict(scene: Scene, sid: str, **more: Any) -> Verdict:
+    """Verify a session with its checkpoint."""
+    return verify(
+        scene.path(sid),
+        key=KEY,
+        head=scene.head(sid),
+        checkpoint=scene.head(sid).with_suffix(".note"),
+        vkeys=(SIGNER.public,),
+        **more,
+    )
+
+
+def test_a_third_party_needs_no_secret(scene: Scene) -> None:
+    """With the public key alone the level is reached, the tags are not; open, the end is open."""
+    noted(scene, "s1", 12)
+    noted(scene, "s2", 11)
+    assert answer(scene, "s1", key=None) == "signed unchecked KNOWN"
+    assert answer(scene, "s2", key=None) == "signed unchecked UNKNOWN"
+
+
+def test_with_nothing_to_verify_with(scene: Scene) -> None:
+    """No key is no verdict, unless only the chain is asked for; then nothing else is claimed."""
+    assert answer(scene, "s1", key=None, vkeys=()) == "unverifiable.missing"
+    for level in LEVELS[1:]:
+        assert answer(scene, "s1", Demand(level), key=None, vkeys=()) == "unverifiable.missing"
+    assert answer(scene, "s1", Demand("chain"), key=None) == "chain unchecked UNKNOWN"
+    verdict = verify(scene.path("s1"), key=None, head=None, sid="s1", demand=Demand("chain"))
+    assert "nobody vouches" in verdict.warnings[0]
+
+
+@pytest.mark.parametrize("level", ["signed", "anchored"])
+def test_a_level_that_is_asked_for_and_not_reached(scene: Scene, level: Level) -> None:
+    """Less than what was asked for is a break."""
+    assert answer(scene, "s1", Demand(level)) == "no_checkpoint"
+    assert answer(scene, "s1", Demand(level), key=None) == "no_checkpoint"
+    assert answer(scene, "s2", Demand(level)) == "no_checkpoint"
+    noted(scene, "s1", 12)
+    wanted = "signed checked KNOWN" if level == "signed" else "no_anchor"
+    assert answer(scene, "s1", Demand(level)) == wanted
+
+
+def test_a_promise_is_kept_whatever_is_asked(scene: Scene) -> None:
+    """Asking for less than the open line promises changes nothing."""
+    promising(scene, "s4", "signed", 64)
+    promising(scene, "s5", "anchored", 64)
+    for demand in (ANY, Demand("chain"), Demand("mac")):
+        assert answer(scene, "s4", demand) == "no_checkpoint"
+        assert answer(scene, "s5", demand) == "no_checkpoint"
+    noted(scene, "s4", 65)
+    noted(scene, "s5", 65)
+    assert answer(scene, "s4") == "signed checked KNOWN"
+    assert answer(scene, "s5") == "no_anchor"
+
+
+def test_a_young_session_may_have_no_checkpoint_yet(scene: Scene) -> None:
+    """Up to 64 lines a promise of checkpoints may be open; asked for, or sealed, it may not."""
+    promising(scene, "s4", "signed", 63)
+    assert answer(scene, "s4") == "mac checked KNOWN"
+    assert answer(scene, "s4", Demand("signed")) == "no_checkpoint"
+    with scene.receipts.resume("s4", at=AT) as receipt:
+        receipt.append("note", {}, at=AT)
+    assert answer(scene, "s4") == "no_checkpoint"
+    promising(scene, "s5", "signed")
+    scene.receipts.resume("s5", at=AT).seal("complete", at=AT)
+    assert answer(scene, "s5") == "no_checkpoint"
+
+
+def test_a_promise_that_nobody_vouches_for_is_told(scene: Scene) -> None:
+    """At level chain the open line is not authentic, so its promise is a warning only."""
+    promising(scene, "s4", "signed")
+    verdict = verify(scene.path("s4"), key=None, head=None, sid="s4", demand=Demand("chain"))
+    assert "promises level signed" in verdict.warnings[-1]
+
+
+def test_an_unknown_promise_is_a_break(scene: Scene) -> None:
+    """A level of a later version is not taken for one of ours."""
+    promising(scene, "s4", "notarised")
+    assert answer(scene, "s4") == "level"
+
+
+def test_lines_after_the_checkpoint_of_an_open_receipt_are_told(scene: Scene) -> None:
+    """With the key they verify, and the verdict says how far the checkpoint goes."""
+    noted(scene, "s2", 7)
+    verdict = scene_verdict(scene, "s2")
+    assert (verdict.level, verdict.signed_lines, verdict.lines) == ("signed", 7, 11)
+    assert "covers 7 of 11 lines" in verdict.warnings[0]
+
+
+def test_a_seal_can_be_required(scene: Scene) -> None:
+    """With a seal, for whatever reason, the demand is met; without, it is a break at the end."""
+    assert answer(scene, "s1", Demand(require_seal=True)) == "mac checked KNOWN"
+    with pytest.raises(Break) as caught:
+        scene_verdict(scene, "s2", demand=Demand(require_seal=True))
+    assert (caught.value.reason, caught.value.line) == ("not_sealed", 11)
+    assert caught.value.offset == len(scene.content("s2"))
+    scene.receipts.resume("s2", at=AT).seal("abandoned", at=AT)
+    assert answer(scene, "s2", Demand(require_seal=True)) == "mac checked KNOWN"
+
+
+def test_an_expected_head_is_demanded(scene: Scene) -> None:
+    """A head that was written down holds a receipt whose own head was rewritten."""
+    noted_down = scene.verify("s2").head
+    n, _, last = noted_down.partition(":")
+    demand = Demand(expect=(int(n), last))
+    assert answer(scene, "s2", demand) == "mac checked KNOWN"
+    assert answer(scene, "s2", demand, head=None) == "mac checked UNKNOWN"
+    scene.put("s2", scene.lines("s2")[:-2])
+    assert answer(scene, "s2", demand, head=None) == "truncated"
+
+
+def test_entries_do_not_ask_for_a_level(scene: Scene) -> None:
+    """A session is rebuilt from entries that its key vouches for, whatever it promised."""
+    promising(scene, "s4", "signed", 70)
+    assert len(list(read_entries(scene.path("s4"), KEY, scene.head("s4")))) == 71

@@ -1,0 +1,154 @@
+"""
+A receipt and all that it is verified with, opened in the one right order.
+
+Decided here: which files are read, in which order, and what it means when one is not there. Not
+decided here: what they demand of each other (``verify``).
+
+Rules a maintainer keeps:
+
+- Head and checkpoint are read before the receipt, and the receipt's size once: so a writer at
+  work is never mistaken for a thief.
+- A receipt that is gone while something vouches that it began is a loss, not an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from broker.errors import Break, UnverifiableError
+from broker.receipt import disk
+from broker.receipt.chain import LineTags
+from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
+from broker.receipt.keys import Key
+
+if TYPE_CHECKING:
+    from broker.receipt.checkpoint import Checkpoint
+    from broker.receipt.signing import VerifyKey
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """
+    A receipt, and what it is verified with.
+
+    Args:
+        path: the receipt.
+        sid: the session it must be of.
+        key: the secret it must be signed with, or the tags of its lines where those come from
+            elsewhere; None takes the tags as they stand.
+        head: its head; None verifies without, and completeness stays unknown. Only a secret
+            can read one.
+        checkpoint: its checkpoint; a file that is not there counts as none.
+        vkeys: the public keys that may have signed the checkpoint.
+    """
+
+    path: Path
+    sid: str
+    key: Key | LineTags | None
+    head: Path | None = None
+    checkpoint: Path | None = None
+    vkeys: tuple[VerifyKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open receipt of ``size`` bytes, and what its head and its checkpoint say."""
+
+    fd: int
+    size: int
+    slots: Slots | None
+    checkpoint: Checkpoint | None
+
+
+@contextmanager
+def opened(evidence: Evidence) -> Iterator[Opened]:
+    """
+    Open head, checkpoint and receipt, in that order.
+
+    Raises:
+        Break: the head is missing or forged, the checkpoint is forged, or the receipt is gone.
+        UnverifiableError: an unsafe or missing file, or no key for the checkpoint.
+    """
+    disk.require_posix()
+    slots: Slots | None = None
+    headless: Break | None = None
+    if evidence.head is not None and isinstance(evidence.key, Key):
+        try:
+            slots = read_head(evidence.head, evidence.sid, evidence.key)
+        except Break as error:
+            if error.reason != "no_head":
+                raise
+            headless = error
+    checkpoint = _checkpoint(evidence)
+    fd = _open(evidence, slots, checkpoint)
+    try:
+        if headless is not None:
+            raise headless
+        yield Opened(fd, os.fstat(fd).st_size, slots, checkpoint)
+    finally:
+        os.close(fd)
+
+
+def _open(evidence: Evidence, slots: Slots | None, checkpoint: Checkpoint | None) -> int:
+    try:
+        return disk.open_checked(evidence.path, "receipt", forbidden=disk.OTHERS_WRITE)
+    except UnverifiableError as error:
+        begun = checkpoint is not None or (slots is not None and slots.head.n + slots.torn > 0)
+        if error.code != "unverifiable.missing" or not begun:
+            raise
+        what = "checkpoint" if slots is None else "head"
+        raise Break(
+            "missing", f"the receipt `{evidence.path}` is gone and its {what} is not"
+        ) from error
+
+
+def _checkpoint(evidence: Evidence) -> Checkpoint | None:
+    if evidence.checkpoint is None or not os.path.lexists(evidence.checkpoint):
+        return None
+    from broker.receipt.checkpoint import (  # noqa: PLC0415  most receipts are read without one
+        of_receipt,
+        open_checkpoint,
+        read_checkpoint,
+    )
+
+    content = read_checkpoint(evidence.checkpoint)
+    if not evidence.vkeys:
+        raise UnverifiableError(
+            f"the checkpoint `{evidence.checkpoint}` cannot be verified: no public key is given",
+            code="unverifiable.no_vkey",
+        )
+    return open_checkpoint(content, evidence.vkeys, of_receipt(evidence.sid))
+
+
+def read_head(path: Path, sid: str, key: Key) -> Slots:
+    """
+    Read a head file that must be there.
+
+    Raises:
+        Break: it is missing (``no_head``) or not signed for this session (``head_mac``).
+        UnverifiableError: the file is unsafe.
+    """
+    try:
+        fd = disk.open_checked(path, "head", forbidden=disk.OTHERS_WRITE)
+    except UnverifiableError as error:
+        if error.code == "unverifiable.missing":
+            raise Break("no_head", f"the head `{path}` is missing") from error
+        raise
+    try:
+        return HeadForm(sid, key).read(os.pread(fd, HEAD_BYTES + 1, 0))
+    except OSError as error:
+        raise unreadable("head", path, error) from error
+    finally:
+        os.close(fd)
+
+
+def unreadable(what: str, path: Path, error: OSError) -> UnverifiableError:
+    """Return the error of a file that could not be read to its end."""
+    return UnverifiableError(
+        f"the {what} `{path}` cannot be read: {error}", code="unverifiable.unreadable"
+    )

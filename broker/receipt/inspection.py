@@ -1,0 +1,292 @@
+"""
+One inspection of a receipt, in constant memory: every line, and what vouches for all of them.
+
+Decided here: what a head, a checkpoint or a head that somebody wrote down demands of the lines,
+and when an entry may be handed out. Not decided here: what one line must be (``chain``), which
+files are read (``evidence``), what all of it comes to (``verify``).
+
+Rule a maintainer keeps: only bytes that were authenticated leave this module. Without the
+secret no entry is handed out before the checkpoint's root was met, and then from a copy that
+nobody else can change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from broker.errors import Break, UnverifiableError
+from broker.receipt import disk
+from broker.receipt.chain import Chain
+from broker.receipt.demand import Level, promised
+from broker.receipt.entry import Entry, parse_at
+from broker.receipt.evidence import Evidence, Opened, opened, unreadable
+from broker.receipt.keys import Key
+from broker.receipt.scan import CHUNK_BYTES, Walk
+from broker.receipt.survey import survey
+from broker.receipt.untagged import Untagged, stated
+
+_SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
+_SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """
+    What the first ``n`` lines must come to, as somebody says who knew them.
+
+    Args:
+        n: how many lines, from the first.
+        says: who says it, for messages.
+        last: the hash of the last of them; empty says nothing of it.
+        root: their Merkle root; empty says nothing of it.
+        reason: of the break where another line stands there.
+    """
+
+    n: int
+    says: str
+    last: str = ""
+    root: bytes = b""
+    reason: str = "fork"
+
+
+Progress = Callable[[int], None]
+_TOLD_BYTES: Final = 1_048_576  # between two calls of a `Progress`
+
+
+class Inspection:
+    """
+    One inspection of a receipt: iterate over ``entries``, or call ``run``.
+
+    When that has come to its end, every line was verified, and head, checkpoint and expected
+    head were met; ``done`` says so. Made by ``inspecting``.
+
+    Args:
+        evidence: what is read, and what it is verified with.
+        files: what is open.
+        marks: what else is known of the lines.
+        progress: told now and then how many of ``size`` bytes are verified.
+    """
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        files: Opened,
+        marks: Sequence[Mark] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        self.evidence = evidence
+        self.slots = files.slots
+        covers = files.checkpoint is not None and files.checkpoint.size > 0
+        self.checkpoint = files.checkpoint if covers else None
+        self.size = files.size
+        self.promise: Level = "mac"
+        self._known = marks
+        self.progress = progress
+        self._covered = 0  # where the lines under the checkpoint end
+        self.done = False
+        self._begin(files.fd)
+
+    def _begin(self, fd: int) -> None:
+        """Stand before line 0 of an open file."""
+        evidence, size = self.evidence, self.size
+        try:
+            ending = os.pread(fd, _SEAL_LINE_BYTES, max(0, size - _SEAL_LINE_BYTES))
+            tree = _SEAL_IN_SIGHT in ending or self.checkpoint is not None
+            self._fd = fd
+            self.chain = self._chain(tree)
+        except OSError as error:
+            raise unreadable("receipt", evidence.path, error) from error
+        self._walk = Walk(fd, size, self.chain, self.slots)
+        self._marks: dict[int, list[Mark]] = {}
+        for mark in self._known:
+            self._marks.setdefault(mark.n, []).append(mark)
+        if self.checkpoint is not None:
+            n, root = self.checkpoint.size, self.checkpoint.root
+            self._marks.setdefault(n, []).append(Mark(n, "the checkpoint", root=root))
+
+    def _chain(self, tree: bool) -> Chain:
+        key, sid = self.evidence.key, self.evidence.sid
+        if key is None:
+            return Untagged(sid, stated(self._fd).kid, tree=tree)
+        return Chain(sid, key, tree=tree)
+
+    # ── the lines ──
+
+    def run(self) -> None:
+        """
+        Verify every line, and what must come after the last one.
+
+        Raises:
+            Break: the first place that is not what was signed.
+            UnverifiableError: the file cannot be read, or holds nothing to verify.
+        """
+        for _ in self._lines():
+            pass
+
+    def entries(self) -> Iterator[Entry]:
+        """
+        Yield the entries, each only after it was authenticated.
+
+        With the secret that is line by line, and a break further on is raised when the walk
+        gets there. Without it nothing is authentic before the checkpoint's root was met, so
+        all lines are verified first then, in a copy of our own.
+
+        Raises:
+            Break, UnverifiableError: as ``run``; also where nothing authenticates the entries.
+        """
+        if self.evidence.key is not None:
+            yield from self._read()
+            return
+        if self.checkpoint is None:
+            raise UnverifiableError(
+                "nothing authenticates the entries: give the key, or a checkpoint and the public "
+                "key of its signer",
+                code="unverifiable.unauthenticated",
+            )
+        import tempfile  # noqa: PLC0415  rarely needed, and it takes time to load
+
+        with tempfile.TemporaryFile() as copy:
+            self._copy(copy.fileno())
+            self._begin(copy.fileno())
+            self.run()
+            self._begin(copy.fileno())
+            yield from self._read()
+
+    def _copy(self, target: int) -> None:
+        at = 0
+        try:
+            while at < self.size:
+                chunk = os.pread(self._fd, min(CHUNK_BYTES, self.size - at), at)
+                if not chunk:
+                    break
+                disk.DISK.write_all(target, chunk)
+                at += len(chunk)
+        except OSError as error:
+            raise unreadable("receipt", self.evidence.path, error) from error
+
+    def _read(self) -> Iterator[Entry]:
+        chain = self.chain
+        for _ in self._lines():
+            yield Entry(
+                chain.n - 1, chain.last, chain.kind, parse_at(chain.at), json.loads(chain.text)
+            )
+
+    def _lines(self) -> Iterator[None]:
+        """Walk the lines, and meet each mark where it stands."""
+        chain = self.chain
+        walk = iter(self._walk)
+        told = 0
+        while True:
+            start = chain.size
+            if self.progress is not None and start - told >= _TOLD_BYTES:
+                told = start
+                self.progress(start)
+            try:
+                next(walk)
+            except StopIteration:
+                break
+            except OSError as error:
+                raise unreadable("receipt", self.evidence.path, error) from error
+            if chain.n in self._marks:
+                self._meet(self._marks.pop(chain.n), start)
+            if chain.n == 1:
+                self.promise = promised(chain.text)
+            yield
+        self._end()
+
+    def _meet(self, marks: list[Mark], start: int) -> None:
+        """Compare the lines so far with what somebody else says of them."""
+        chain = self.chain
+        line = chain.n - 1
+        for mark in marks:
+            if mark.last and chain.last != mark.last:
+                message = f"line {line} is not the one that {mark.says} names"
+                raise Break(mark.reason, message, line=line, offset=start)
+            if mark.root:
+                if chain.tree is None or chain.tree.root() != mark.root:
+                    message = f"the first {chain.n} lines are not those that {mark.says} signs"
+                    raise Break("checkpoint_root", message, line=line, offset=start)
+                self._covered = chain.size
+
+    def _end(self) -> None:
+        """Check what can only be seen at the end."""
+        chain, checkpoint = self.chain, self.checkpoint
+        if chain.n == 0 and not self._marks:
+            raise UnverifiableError(
+                f"session `{chain.sid}` has no line: there is nothing to verify",
+                code="unverifiable.nothing",
+            )
+        if self._marks:
+            mark = self._marks[min(self._marks)][0]
+            raise chain.broken(
+                "truncated", f"{mark.says} names {mark.n} lines and {chain.n} are left"
+            )
+        if checkpoint is not None and checkpoint.size < chain.n:
+            self._check_uncovered(checkpoint.size)
+        self.done = True
+
+    def _check_uncovered(self, covered: int) -> None:
+        """Refuse lines that the checkpoint should cover and does not."""
+        if self.evidence.key is None:
+            reason, why = "unsigned", "without the key nothing authenticates what follows it"
+        elif self.chain.closing:
+            reason, why = "checkpoint_old", "the receipt was sealed after it"
+        else:
+            return
+        raise Break(
+            reason,
+            f"the checkpoint covers {covered} of {self.chain.n} lines: {why}",
+            line=covered,
+            offset=self._covered,
+        )
+
+    def breaks(self, first: Break) -> Iterator[Break]:
+        """
+        Yield what else is wrong, after ``run`` or ``entries`` met its ``first`` break.
+
+        With tags that move on from line to line nothing behind a break can be placed, so
+        nothing is yielded then.
+
+        Raises:
+            UnverifiableError: the file cannot be read.
+        """
+        if self.evidence.key is not None and not isinstance(self.evidence.key, Key):
+            return
+        place = (first.reason, first.line, first.offset)
+        try:
+            for found in survey(self._fd, self.size, self._chain(tree=False), self.slots):
+                if (found.reason, found.line, found.offset) != place:
+                    yield found
+        except OSError as error:
+            raise unreadable("receipt", self.evidence.path, error) from error
+
+    @property
+    def fragment_bytes(self) -> int:
+        """How much of a line follows the last newline."""
+        return len(self._walk.fragment)
+
+    @property
+    def level(self) -> Level:
+        """The level that the lines reach."""
+        if self.checkpoint is not None:
+            return "signed"
+        return "chain" if self.evidence.key is None else "mac"
+
+
+@contextmanager
+def inspecting(
+    evidence: Evidence, marks: Sequence[Mark] = (), progress: Progress | None = None
+) -> Iterator[Inspection]:
+    """
+    Open a receipt and what it is verified with; the arguments are those of ``Inspection``.
+
+    Raises:
+        Break, UnverifiableError: as ``opened``.
+    """
+    with opened(evidence) as files:
+        yield Inspection(evidence, files, marks, progress)

@@ -184,6 +184,7 @@ class Lines:
         need(re.fullmatch(INSTANT, at, re.ASCII), "schema", "at is no instant")
         need(int(at[8:10]) <= calendar.monthrange(int(at[:4]), int(at[5:7]))[1], "schema")
         self.kid = self.kid or value["kid"]
+        need(re.fullmatch("[0-9a-f]{16}", self.kid), "schema", "kid is not the name of a key")
         wanted = {"sid": self.sid, "kid": self.kid, "n": self.n, "prev": self.last}
         for name, each in wanted.items():
             need(value[name] == each, "seq" if name == "n" else name)

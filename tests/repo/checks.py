@@ -23,6 +23,9 @@ TESTED_ELSEWHERE = {
     "broker/language/inclusion.py": "tests/unit/test_globs.py",
 }
 
+# One file that is handed to strangers: it is held to be short, and says what it is in comments.
+ALONE = "broker/standalone/verify_receipt.py"
+
 # The one place where whatever breaks may be caught, since its callers answer with a refusal; and
 # the hook's client, which imports nothing and so has a copy of that rule.
 BROAD_PLACES = {"broker/boundary.py": 1, "broker/hookclient.py": 2}
@@ -241,7 +244,7 @@ def undocumented(root: Path) -> list[str]:
     for name, tree in parsed(root, "broker"):
         if tree.body and not ast.get_docstring(tree):
             wrong.append(f"{name}: the module says nothing")
-        for node in tree.body:
+        for node in tree.body if name != ALONE else ():
             inner = node.body if isinstance(node, ast.ClassDef) else []
             wrong += [
                 f"{name}:{part.lineno}: {part.name} says nothing"

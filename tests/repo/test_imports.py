@@ -36,6 +36,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "home": ("home",),
     "receipt": ("receipt.",),
+    "handed out": ("standalone.",),
     "session": (
         "catalogs.",
         "boundary",

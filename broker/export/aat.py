@@ -56,9 +56,7 @@ def records(lines: Iterable[Line], sid: str) -> Iterator[bytes]:
         yield told + b"\n"
 
 
-def _record(
-    line: Line, sid: str, agent: str, before: tuple[str, str] | None
-) -> dict[str, object]:
+def _record(line: Line, sid: str, agent: str, before: tuple[str, str] | None) -> dict[str, object]:
     entry = line.entry
     return {
         "action_detail": {**_detail(entry, sid), "receipt": _pointer(line)},
@@ -122,7 +120,11 @@ def _detail(entry: Entry, sid: str) -> dict[str, object]:
         case "dropped" | "recover":
             return {"error_code": entry.kind, "error_message": wording(entry), "recoverable": True}
         case kind:
-            return {"event": kind, **_told(data, "call", "ticket", "parent"), "text": wording(entry)}
+            return {
+                "event": kind,
+                **_told(data, "call", "ticket", "parent"),
+                "text": wording(entry),
+            }
 
 
 def _call(data: Data) -> dict[str, object]:

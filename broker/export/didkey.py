@@ -7,7 +7,6 @@ who verifies uses a key that was pinned, and only compares names.
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import Final
 
 _ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -22,11 +21,6 @@ def did_key(public: bytes) -> str:
     'did:key:z6MkeTG3bFFSLYVU7VqhgZxqr6YzpaGrQtFMh1uvqGy1vDnP'
     """
     return f"did:key:z{_base58(_ED25519_PUB + public)}"
-
-
-def public_of(vkey: str) -> bytes:
-    """Return the 32 public bytes of a note's verifier key, ``name+hash+base64(0x01 || key)``."""
-    return b64decode(vkey.strip().split("+", 2)[2])[1:]
 
 
 def _base58(content: bytes) -> str:

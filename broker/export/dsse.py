@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from broker.errors import Break
 from broker.receipt.entry import canonical
+from broker.receipt.signing import SigningKey
 
 MAX_SIGNATURES: Final = 16
 
@@ -29,25 +30,13 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 _KEYS: Final = {"payload", "payloadType", "signatures"}
 
 
-class Signs(Protocol):
-    """A key that signs, with its public name and its verifier key."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def vkey(self) -> str: ...
-
-    def sign(self, message: bytes, /) -> bytes: ...
-
-
 class Verifies(Protocol):
-    """A key that verifies; ``verify`` raises ``Break`` when a signature is not its own."""
+    """A key that verifies, as ``broker.receipt.signing.VerifyKey`` does."""
 
     @property
     def name(self) -> str: ...
 
-    def verify(self, message: bytes, signature: bytes, /) -> None: ...
+    def accepts(self, message: bytes, signature: bytes, /) -> bool: ...
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -61,7 +50,7 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def seal_envelope(payload: bytes, payload_type: str, signer: Signs) -> bytes:
+def seal_envelope(payload: bytes, payload_type: str, signer: SigningKey) -> bytes:
     """Return the envelope around a payload as one line of JSON."""
     signature = signer.sign(pae(payload_type, payload))
     envelope = {
@@ -99,7 +88,7 @@ def open_envelope(content: bytes, payload_type: str, keys: Iterable[Verifies]) -
     payload = _bytes(envelope["payload"])
     message = pae(kind, payload)
     trusted = tuple(keys)
-    if not any(_signed(key, message, _signature(each)) for each in signatures for key in trusted):
+    if not any(key.accepts(message, _signature(s)) for s in signatures for key in trusted):
         names = ", ".join(f"`{key.name}`" for key in trusted)
         raise Break("dsse", f"the envelope was changed, or was not signed by {names}")
     if kind != payload_type:
@@ -126,11 +115,3 @@ def _bytes(value: object) -> bytes:
         raise Break("dsse", "the envelope holds something that is not base64")
     stripped = told.rstrip("=")
     return b64decode(stripped + "=" * (-len(stripped) % 4))
-
-
-def _signed(key: Verifies, message: bytes, signature: bytes) -> bool:
-    try:
-        key.verify(message, signature)
-    except Break:
-        return False
-    return True

@@ -1,0 +1,102 @@
+"""
+A folder that an auditor can check on a machine without this program.
+
+Decided here: what lies in it. Not decided here: what the verifier in it does
+(``broker.standalone``).
+
+    receipt.jsonl        the lines, as they were verified
+    statement.dsse.json  what they come to, signed (in-toto)
+    checkpoint           their count and root, signed, where there is one
+    signing.vkey         the public key of both signatures
+    verify_receipt.py    a verifier in one file, which needs nothing but Python
+    README.txt           how to go about it
+
+No secret is in it, and no head: a head is checked with the secret. The auditor should get the
+public key on another way too, and compare; a folder that brings its own key proves only that
+its parts belong together.
+
+Rule a maintainer keeps: the lines in the folder are those that were verified in the same pass,
+never a copy of the file.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from broker.export import intoto
+from broker.export.outlet import new_folder, whole_file
+from broker.export.source import Source
+from broker.receipt.signing import SigningKey
+
+VERIFIER: Final = "verify_receipt.py"
+RECEIPT: Final = "receipt.jsonl"
+STATEMENT: Final = "statement.dsse.json"
+CHECKPOINT: Final = "checkpoint"
+VKEY: Final = "signing.vkey"
+
+_README: Final = """\
+This is the record of one session of an agent: what a person asked for, and every call that was
+allowed or refused. Session: {sid}
+
+To check it with nothing but Python 3.11 or newer:
+
+    python3 verify_receipt.py receipt.jsonl {how}
+
+Exit code 0 means that it verifies, 1 that it was changed, cut or reordered, 2 that this cannot be
+told. {says}
+
+The public key is signing.vkey. Ask the sender for it on another way, and compare:
+
+    {vkey}
+
+statement.dsse.json says the same in the form of in-toto: a Statement v1 in a DSSE envelope, whose
+subject is the SHA-256 of receipt.jsonl.
+"""
+_SIGNED: Final = ("--vkey signing.vkey --checkpoint checkpoint", "The signature covers every line.")
+_CHAINED: Final = (
+    "",
+    "There is no checkpoint yet, so this checks that the lines belong\ntogether; who wrote them is "
+    "shown by statement.dsse.json alone.",
+)
+
+
+def verifier() -> bytes:
+    """Return the verifier that is one file."""
+    return files("broker.standalone").joinpath(VERIFIER).read_bytes()
+
+
+def write(folder: Path, source: Source, signer: SigningKey, checkpoint: bytes | None) -> None:
+    """
+    Write the folder.
+
+    Args:
+        folder: its name; there must be nothing of that name.
+        source: the receipt.
+        signer: signs the statement.
+        checkpoint: the receipt's checkpoint, read before the receipt.
+
+    Raises:
+        Break, UnverifiableError: the receipt does not verify; the folder holds no receipt then.
+        InputError: it cannot be written.
+    """
+    new_folder(folder)
+    how, says = _CHAINED if checkpoint is None else _SIGNED
+    readme = _README.format(sid=source.sid, how=how, says=says, vkey=signer.vkey)
+    story = intoto.Story()
+    with whole_file(folder / RECEIPT) as stream:
+        for line in source:
+            stream.write(line.raw + b"\n")
+            story.take(line)
+    parts = {
+        STATEMENT: intoto.sealed(story, source.verdict, signer),
+        CHECKPOINT: checkpoint,
+        VKEY: f"{signer.vkey}\n".encode(),
+        VERIFIER: verifier(),
+        "README.txt": readme.encode(),
+    }
+    for name, content in parts.items():
+        if content is not None:
+            with whole_file(folder / name) as stream:
+                stream.write(content)

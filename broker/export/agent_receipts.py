@@ -183,7 +183,7 @@ def _said(entry: Entry, seen: _Seen) -> Receipt | None:
 
 
 def _action(data: Data) -> dict[str, object]:
-    kind, risk = _kind(data)
+    kind, risk = kind_of(data)
     tool, touched = text(data, "tool"), subjects(data)
     action: dict[str, object] = {
         "risk_level": risk,
@@ -195,16 +195,16 @@ def _action(data: Data) -> dict[str, object]:
     return action
 
 
-def _kind(data: Data) -> tuple[str, str]:
+def kind_of(data: Data) -> tuple[str, str]:
     """Return the type and the risk that the receipt vouches for: the gravest of its subjects."""
     touched = data.get("subjects")
     if not isinstance(touched, list) or not touched:
         return _UNKNOWN
-    found = {_kind_of(subject) for subject in touched}
+    found = {_subject_kind(subject) for subject in touched}
     return next(each for each in (_COMMAND, _UNKNOWN, _WRITE, _READ) if each in found)
 
 
-def _kind_of(subject: object) -> tuple[str, str]:
+def _subject_kind(subject: object) -> tuple[str, str]:
     if isinstance(subject, dict) and "command" in subject:
         return _COMMAND
     if isinstance(subject, dict) and "path" in subject:

@@ -120,14 +120,14 @@ def _credential(line: bytes, key: VerifyKey) -> dict[str, Any]:
     """Return a credential without its proof, once the proof holds."""
     receipt = strict_object(line.decode().removesuffix("\n"), 2 * MAX_RECORD_DEPTH)
     proof = receipt.pop("proof")
-    told = {name: value for name, value in proof.items() if name != "proofValue"}
+    told = {**proof}
+    encoded = str(told.pop("proofValue"))
     wanted = {
         "created": receipt["issuanceDate"],
         "proofPurpose": "assertionMethod",
         "type": "Ed25519Signature2020",
         "verificationMethod": agent_receipts.method(key.public),
     }
-    encoded = str(proof["proofValue"])
     signature = urlsafe_b64decode(encoded[1:] + "==")
     if told != wanted or receipt["issuer"]["id"] != didkey.did_key(key.public):
         raise Break("export", f"the credential is of another key than `{key.name}`")

@@ -7,6 +7,7 @@ from pathlib import Path
 from broker.export.source import Line, Source
 from broker.home import Home
 from broker.receipt.disk import Disk
+from broker.receipt.evidence import Evidence
 from broker.receipt.keys import load_or_create_key
 from broker.receipt.signing import SigningKey, load_or_create_signing_key
 from broker.receipt.store import Receipts
@@ -100,7 +101,7 @@ def source_of(home: Home, sid: str = SID) -> Source:
     """Return a session as a source."""
     key = load_or_create_key(home.keys / "receipt.key")
     receipts = Receipts(home, key)
-    return Source(receipts.path(sid), key, receipts.head_path(sid), sid)
+    return Source(Evidence(receipts.path(sid), sid, key, receipts.head_path(sid)))
 
 
 def lines_of(home: Home, sid: str = SID) -> list[Line]:

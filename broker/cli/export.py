@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.exits import ALLOWED, REFUSED
-from broker.cli.output import raw_out, err, out, paint, printable
+from broker.cli.output import err, out, printable, raw_out
+from broker.cli.receipt import CheckpointFile, HeadFile, Id, KeyFile, NoHead, Vkeys
+from broker.cli.verdicts import broken
 from broker.errors import Break, InputError, UnverifiableError
 
 if TYPE_CHECKING:
-    from broker.export.source import Source
     from broker.home import Home
+    from broker.receipt.evidence import Evidence
     from broker.receipt.signing import SigningKey
     from broker.receipt.verify import Verdict
 
@@ -48,26 +51,43 @@ Exit code: 0 exported, 1 the receipt does not verify, 2 it cannot be verified or
 """
 
 
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="What to write; see below.")
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Where to.", show_default="standard output"
+    ),
+]
+Disclosures = Annotated[
+    str | None,
+    typer.Option(
+        "--disclosures", metavar="FILE", help="Put these values into the bundle (see disclose)."
+    ),
+]
+Verifier = Annotated[
+    bool, typer.Option("--verifier", help="Write the verifier that is one file instead.")
+]
+
+
 def export(
-    id_: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", show_default="the latest session"),
-    ] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="What to write; see below.")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to.", show_default="standard output"
-        ),
-    ] = None,
-    verifier: Annotated[
-        bool, typer.Option("--verifier", help="Write the verifier that is one file instead.")
-    ] = False,
+    id_: Id = None,
+    *,
+    format_: Format = None,
+    output: Output = None,
+    disclosures: Disclosures = None,
+    verifier: Verifier = False,
+    key_file: KeyFile = None,
+    head: HeadFile = None,
+    no_head: NoHead = False,
+    checkpoint: CheckpointFile = None,
+    vkey: Vkeys = None,
 ) -> int:
     """Write a verified session in a format that other programs read."""
+    from broker.cli.evidence import Asked, evidence
     from broker.export import formats
+    from broker.export.source import Source
     from broker.home import Home
 
     if verifier:
@@ -75,44 +95,25 @@ def export(
     if format_ not in (*formats.FORMATS, formats.BUNDLE):
         names = ", ".join((*formats.FORMATS, formats.BUNDLE))
         raise InputError(f"give --format one of {names}")
+    if disclosures is not None and format_ != formats.BUNDLE:
+        raise InputError("--disclosures go into a bundle: give --format bundle")
     home = Home.find(os.environ)
-    source = source_of(home, id_)
-    signer = signing_key(home) if format_ in formats.SIGNED else None
+    asked = Asked(id_, None, key_file, head, no_head, checkpoint, tuple(vkey or ()))
+    what = evidence(asked, home)
+    now = time.time_ns()
     try:
         if format_ == formats.BUNDLE:
-            return _bundle(home, source, output)
-        pieces = formats.pieces(format_, source, signer=signer, at=time.time_ns())
-        if output is None:
-            for piece in pieces:
-                raw_out(piece)
+            verdict = _bundle(home, what, output, disclosures, now)
         else:
-            from broker.export.outlet import whole_file
-
-            with whole_file(Path(output)) as stream:
-                stream.writelines(pieces)
+            source = Source(what, now)
+            signer = signing_key(home) if format_ in formats.SIGNED else None
+            _write(formats.pieces(format_, source, signer=signer, at=now), output)
+            verdict = source.verdict
     except Break as error:
-        err(broken(error, f"the receipt of `{source.sid}` does not verify"))
+        err(broken(error))
         return REFUSED
-    _tell(source.verdict, output)
+    _tell(verdict, output)
     return ALLOWED
-
-
-def source_of(home: Home, id_: str | None) -> Source:
-    """
-    Return the session that the beginning of a name means, ready to be read.
-
-    Raises:
-        InputError: no session's name begins so, or more than one does.
-        UnverifiableError: there is no key to verify it with.
-    """
-    from broker.cli.wires import installation_key
-    from broker.export.source import Source
-    from broker.receipt import Receipts
-
-    key = installation_key(home)
-    receipts = Receipts(home, key)
-    sid = receipts.find(id_)
-    return Source(receipts.path(sid), key, receipts.head_path(sid), sid, time.time_ns())
 
 
 def signing_key(home: Home) -> SigningKey:
@@ -122,20 +123,26 @@ def signing_key(home: Home) -> SigningKey:
     Raises:
         UnverifiableError: there is none, or its file is not safe to use.
     """
+    from broker.receipt.keyring import signing_key_path
     from broker.receipt.signing import load_signing_key
 
     try:
-        return load_signing_key(home.keys / "signing.key")
+        return load_signing_key(signing_key_path(home))
     except UnverifiableError as error:
         if error.code != "unverifiable.missing":
             raise
         raise UnverifiableError(f"{error}: `broker key new` makes one", code=error.code) from error
 
 
-def broken(error: Break, what: str) -> str:
-    """Return a break as one line: what it means, the reason, and where."""
-    where = f"line {error.line}, byte offset {error.offset}"
-    return f"{paint(what, 'red')} ({error.reason}): {printable(error.message)}, at {where}"
+def _write(pieces: Iterable[bytes], output: str | None) -> None:
+    if output is None:
+        for piece in pieces:
+            raw_out(piece)
+        return
+    from broker.export.outlet import whole_file
+
+    with whole_file(Path(output)) as stream:
+        stream.writelines(pieces)
 
 
 def _tell(verdict: Verdict, output: str | None) -> None:
@@ -150,34 +157,24 @@ def _tell(verdict: Verdict, output: str | None) -> None:
         err(f"warning: {printable(warning)}")
 
 
-def _bundle(home: Home, source: Source, output: str | None) -> int:
+def _bundle(
+    home: Home, what: Evidence, output: str | None, disclosures: str | None, now: int
+) -> Verdict:
+    from broker.cli.typed import file_bytes
     from broker.export import bundle
 
     if output is None:
         raise InputError("a bundle is a folder: name it with -o")
-    checkpoint = _checkpoint(home, source.sid)
-    bundle.write(Path(output), source, signing_key(home), checkpoint)
-    _tell(source.verdict, output)
-    return ALLOWED
-
-
-def _checkpoint(home: Home, sid: str) -> bytes | None:
-    from broker.receipt.checkpoint import read_checkpoint
-
-    path = home.checkpoints / sid
-    return read_checkpoint(path) if os.path.lexists(path) else None
+    values = None if disclosures is None else file_bytes(disclosures, "the disclosures")
+    return bundle.write(Path(output), what, signing_key(home), now=now, disclosures=values)
 
 
 def _verifier(id_: str | None, format_: str | None, output: str | None) -> int:
     from broker.export.bundle import verifier
-    from broker.export.outlet import whole_file
 
     if id_ is not None or format_ is not None:
         raise InputError("--verifier writes the verifier alone: leave ID and --format out")
-    if output is None:
-        raw_out(verifier())
-        return ALLOWED
-    with whole_file(Path(output)) as stream:
-        stream.write(verifier())
-    out(printable(output))
+    _write([verifier()], output)
+    if output is not None:
+        out(printable(output))
     return ALLOWED

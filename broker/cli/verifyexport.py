@@ -9,6 +9,7 @@ key, a trail by a signed checkpoint. Where neither is there, nothing is claimed:
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,14 +19,15 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 import typer
 
 from broker.cli.exits import ALLOWED, REFUSED
-from broker.cli.export import broken, source_of
 from broker.cli.output import json_out, out, paint, printable
 from broker.cli.typed import Json
+from broker.cli.verdicts import break_document, broken
 from broker.errors import Break, InputError, UnverifiableError
 
 if TYPE_CHECKING:
     from broker.export.source import Source
     from broker.export.trail import Promise
+    from broker.home import Home
     from broker.receipt.signing import VerifyKey
 
 EXAMPLES = """\
@@ -60,7 +62,7 @@ class _Asked:
     checkpoint: str | None
 
     def key(self) -> VerifyKey:
-        return verify_key(self.vkey)
+        return _key(self.vkey)
 
 
 def verify_export(
@@ -94,27 +96,14 @@ def verify_export(
 
     if format_ is not None and format_ not in FORMATS:
         raise InputError(f"give --format one of {', '.join(FORMATS)}")
-    source = source_of(Home.find(os.environ), id_) if id_ is not None else None
+    source = _source(Home.find(os.environ), id_) if id_ is not None else None
     asked = _Asked(source, receipt, vkey, checkpoint)
     with _opened(file) as stream:
         name = format_ or recognised(_start(stream))
         try:
             told = _check(name, stream, asked)
         except Break as error:
-            if as_json:
-                from broker.cli.receipt import break_document
-
-                json_out(
-                    {
-                        "format": name,
-                        "verified": False,
-                        "checked": [],
-                        "break": break_document(error),
-                    }
-                )
-            else:
-                out(broken(error, "not verified"))
-            return REFUSED
+            return _refused(name, error, as_json)
     if as_json:
         json_out({"format": name, "verified": True, "checked": told, "break": None})
     else:
@@ -122,20 +111,29 @@ def verify_export(
     return ALLOWED
 
 
-def verify_key(typed: str | None) -> VerifyKey:
-    """
-    Return the public key that is meant: its text, its file, or this installation's.
+def _refused(name: str, error: Break, as_json: bool) -> int:
+    if as_json:
+        found = break_document(error)
+        json_out({"format": name, "verified": False, "checked": [], "break": found})
+    else:
+        out(broken(error))
+    return REFUSED
 
-    Raises:
-        InputError: the text is no key.
-        UnverifiableError: there is no such file, or no key in it.
-    """
+
+def _source(home: Home, id_: str) -> Source:
+    from broker.cli.evidence import Asked, evidence
+    from broker.export.source import Source
+
+    return Source(evidence(Asked(id_), home), time.time_ns())
+
+
+def _key(typed: str | None) -> VerifyKey:
+    """Return the public key that was named, else the one that this installation pins."""
+    from broker.cli.typed import verification_key
     from broker.home import Home
-    from broker.receipt.signing import VerifyKey, load_verify_key
+    from broker.receipt.keyring import public_key
 
-    if typed is None:
-        return load_verify_key(Home.find(os.environ).keys / "signing.vkey")
-    return VerifyKey.parse(typed) if "+" in typed else load_verify_key(Path(typed))
+    return public_key(Home.find(os.environ)) if typed is None else verification_key(typed)
 
 
 def _check(name: str, stream: BinaryIO, asked: _Asked) -> list[str]:

@@ -8,6 +8,7 @@ Decided here: what lies in it. Not decided here: what the verifier in it does
     statement.dsse.json  what they come to, signed (in-toto)
     checkpoint           their count and root, signed, where there is one
     signing.vkey         the public key of both signatures
+    disclosures.jsonl    values that lines only commit to, where some were chosen
     verify_receipt.py    a verifier in one file, which needs nothing but Python
     README.txt           how to go about it
 
@@ -21,6 +22,8 @@ never a copy of the file.
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -28,13 +31,17 @@ from typing import Final
 from broker.export import intoto
 from broker.export.outlet import new_folder, whole_file
 from broker.export.source import Source
+from broker.receipt.checkpoint import read_checkpoint
+from broker.receipt.evidence import Evidence
 from broker.receipt.signing import SigningKey
+from broker.receipt.verify import Verdict
 
 VERIFIER: Final = "verify_receipt.py"
 RECEIPT: Final = "receipt.jsonl"
 STATEMENT: Final = "statement.dsse.json"
 CHECKPOINT: Final = "checkpoint"
 VKEY: Final = "signing.vkey"
+DISCLOSURES: Final = "disclosures.jsonl"
 
 _README: Final = """\
 This is the record of one session of an agent: what a person asked for, and every call that was
@@ -67,36 +74,54 @@ def verifier() -> bytes:
     return files("broker.standalone").joinpath(VERIFIER).read_bytes()
 
 
-def write(folder: Path, source: Source, signer: SigningKey, checkpoint: bytes | None) -> None:
+def write(
+    folder: Path,
+    evidence: Evidence,
+    signer: SigningKey,
+    *,
+    now: int,
+    disclosures: bytes | None = None,
+) -> Verdict:
     """
     Write the folder.
 
+    The checkpoint is copied first, and the receipt is verified with the copy: so what is handed
+    on is what was believed.
+
     Args:
         folder: its name; there must be nothing of that name.
-        source: the receipt.
+        evidence: the receipt, and what it is verified with.
         signer: signs the statement.
-        checkpoint: the receipt's checkpoint, read before the receipt.
+        now: the instant, in nanoseconds.
+        disclosures: values that lines commit to, as they are handed on; None hands on none.
 
     Raises:
         Break, UnverifiableError: the receipt does not verify; the folder holds no receipt then.
         InputError: it cannot be written.
     """
     new_folder(folder)
-    how, says = _CHAINED if checkpoint is None else _SIGNED
-    readme = _README.format(sid=source.sid, how=how, says=says, vkey=signer.vkey)
+    signed = evidence.checkpoint is not None and os.path.lexists(evidence.checkpoint)
+    if signed:
+        assert evidence.checkpoint is not None  # noqa: S101  seen above
+        _put(folder / CHECKPOINT, read_checkpoint(evidence.checkpoint))
+        evidence = replace(evidence, checkpoint=folder / CHECKPOINT)
+    source = Source(evidence, now)
     story = intoto.Story()
     with whole_file(folder / RECEIPT) as stream:
         for line in source:
             stream.write(line.raw + b"\n")
             story.take(line)
-    parts = {
-        STATEMENT: intoto.sealed(story, source.verdict, signer),
-        CHECKPOINT: checkpoint,
-        VKEY: f"{signer.vkey}\n".encode(),
-        VERIFIER: verifier(),
-        "README.txt": readme.encode(),
-    }
-    for name, content in parts.items():
-        if content is not None:
-            with whole_file(folder / name) as stream:
-                stream.write(content)
+    _put(folder / STATEMENT, intoto.sealed(story, source.verdict, signer))
+    _put(folder / VKEY, f"{signer.vkey}\n".encode())
+    _put(folder / VERIFIER, verifier())
+    if disclosures is not None:
+        _put(folder / DISCLOSURES, disclosures)
+    how, says = _SIGNED if signed else _CHAINED
+    told = _README.format(sid=source.sid, how=how, says=says, vkey=signer.vkey)
+    _put(folder / "README.txt", told.encode())
+    return source.verdict
+
+
+def _put(path: Path, content: bytes) -> None:
+    with whole_file(path) as stream:
+        stream.write(content)

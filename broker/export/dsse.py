@@ -34,9 +34,13 @@ class Verifies(Protocol):
     """A key that verifies, as ``broker.receipt.signing.VerifyKey`` does."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the key is called, for messages."""
+        ...
 
-    def accepts(self, message: bytes, signature: bytes, /) -> bool: ...
+    def accepts(self, message: bytes, signature: bytes, /) -> bool:
+        """Whether a signature is this key's over a message."""
+        ...
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:

@@ -231,7 +231,9 @@ def _predicate(story: Story, verdict: Verdict) -> dict[str, object]:
         "verification": {
             "completeness": verdict.completeness,
             "level": verdict.level,
+            "signed_lines": verdict.signed_lines,
             "state": verdict.state,
+            "tags": verdict.tags,
             "warnings": list(verdict.warnings),
         },
     }

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
 from typing import NamedTuple
 
 from broker.receipt.entry import Entry
-from broker.receipt.keys import Key
+from broker.receipt.evidence import Evidence
+from broker.receipt.inspection import inspecting
 from broker.receipt.merkle import Frontier
-from broker.receipt.verify import Verdict, read_lines
+from broker.receipt.verify import Verdict, judge
 
 
 class Line(NamedTuple):
@@ -33,37 +33,30 @@ class Source:
     A receipt to export; iterate over it once, to the end.
 
     Args:
-        path: the receipt.
-        key: the secret that it is signed with.
-        head: its head; without one a lost end is not seen.
-        sid: the session.
+        evidence: the receipt, and what it is verified with.
         now: the instant; lines dated after it are warned of.
 
-    Iterating raises ``Break`` where the receipt stops being what was signed, and
-    ``UnverifiableError`` where that cannot be told.
+    Iterating raises ``Break`` where the receipt stops being what was signed, or is less than
+    it promised, and ``UnverifiableError`` where that cannot be told.
     """
 
-    __slots__ = ("_head", "_key", "_now", "_path", "_verdict", "sid")
+    __slots__ = ("_evidence", "_now", "_verdict")
 
-    def __init__(
-        self, path: Path, key: Key, head: Path | None, sid: str, now: int | None = None
-    ) -> None:
-        self._path = path
-        self._key = key
-        self._head = head
+    def __init__(self, evidence: Evidence, now: int | None = None) -> None:
+        self._evidence = evidence
         self._now = now
         self._verdict: Verdict | None = None
-        self.sid = sid
+
+    @property
+    def sid(self) -> str:
+        """The session's name."""
+        return self._evidence.sid
 
     def __iter__(self) -> Iterator[Line]:
-        lines = read_lines(self._path, self._key, self._head, sid=self.sid, now=self._now)
-        while True:
-            try:
-                entry, raw = next(lines)
-            except StopIteration as end:
-                self._verdict = end.value
-                return
-            yield Line(entry, raw)
+        with inspecting(self._evidence) as found:
+            for entry, raw in found.lines():
+                yield Line(entry, raw)
+            self._verdict = judge(found, now=self._now)
 
     @property
     def verdict(self) -> Verdict:

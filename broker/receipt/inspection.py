@@ -130,7 +130,14 @@ class Inspection:
 
     def entries(self) -> Iterator[Entry]:
         """
-        Yield the entries, each only after it was authenticated.
+        Yield the entries, each only after it was authenticated; see ``lines``.
+        """
+        for entry, _ in self.lines():
+            yield entry
+
+    def lines(self) -> Iterator[tuple[Entry, bytes]]:
+        """
+        Yield the entries with their bytes, each only after it was authenticated.
 
         With the secret that is line by line, and a break further on is raised when the walk
         gets there. Without it nothing is authentic before the checkpoint's root was met, so
@@ -169,14 +176,15 @@ class Inspection:
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
 
-    def _read(self) -> Iterator[Entry]:
+    def _read(self) -> Iterator[tuple[Entry, bytes]]:
         chain = self.chain
-        for _ in self._lines():
-            yield Entry(
+        for line in self._lines():
+            entry = Entry(
                 chain.n - 1, chain.last, chain.kind, parse_at(chain.at), json.loads(chain.text)
             )
+            yield entry, line
 
-    def _lines(self) -> Iterator[None]:
+    def _lines(self) -> Iterator[bytes]:
         """Walk the lines, and meet each mark where it stands."""
         chain = self.chain
         walk = iter(self._walk)
@@ -187,7 +195,7 @@ class Inspection:
                 told = start
                 self.progress(start)
             try:
-                next(walk)
+                line = next(walk)
             except StopIteration:
                 break
             except OSError as error:
@@ -196,7 +204,7 @@ class Inspection:
                 self._meet(self._marks.pop(chain.n), start)
             if chain.n == 1:
                 self.promise = promised(chain.text)
-            yield
+            yield line
         self._end()
 
     def _meet(self, marks: list[Mark], start: int) -> None:

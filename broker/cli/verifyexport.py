@@ -147,8 +147,8 @@ def _check(name: str, stream: BinaryIO, asked: _Asked) -> list[str]:
         return _check_credentials(stream, asked)
     if asked.source is not None:
         made = formats.plain(name, asked.source)
-        count = compare.compare(stream, made)
-        return [f"{count} lines", f"each as session {asked.source.sid} has it"]
+        compare.compare(stream, made)
+        return [f"every line is as session {asked.source.sid} makes it"]
     if name == formats.AAT:
         promise = _promise(asked) if asked.checkpoint is not None else None
         count = check_trail(compare.lines_of(stream), promise)
@@ -192,7 +192,7 @@ def _check_credentials(stream: BinaryIO, asked: _Asked) -> list[str]:
 
     count = compare.check_credentials(stream, key, remade)
     told = [f"{count} credentials", f"signed by {key.name}"]
-    return [*told, f"each as session {source.sid} has it"] if source else told
+    return [*told, f"each is as session {source.sid} makes it"] if source else told
 
 
 def _promise(asked: _Asked) -> Promise:

@@ -16,6 +16,9 @@ No secret is in it, and no head: a head is checked with the secret. The auditor 
 public key on another way too, and compare; a folder that brings its own key proves only that
 its parts belong together.
 
+An open session may have lines that its checkpoint does not cover yet. Nobody without the secret
+could believe them, so they are left out, and the README says how many there are.
+
 Rule a maintainer keeps: the lines in the folder are those that were verified in the same pass,
 never a copy of the file.
 """
@@ -31,7 +34,7 @@ from typing import Final
 from broker.export import intoto
 from broker.export.outlet import new_folder, whole_file
 from broker.export.source import Source
-from broker.receipt.checkpoint import read_checkpoint
+from broker.receipt.checkpoint import of_receipt, open_checkpoint, read_checkpoint
 from broker.receipt.evidence import Evidence
 from broker.receipt.signing import SigningKey
 from broker.receipt.verify import Verdict
@@ -47,26 +50,29 @@ _README: Final = """\
 This is the record of one session of an agent: what a person asked for, and every call that was
 allowed or refused. Session: {sid}
 
-To check it with nothing but Python 3.11 or newer:
+To check it with nothing but Python 3.9 or newer:
 
     python3 verify_receipt.py receipt.jsonl {how}
 
 Exit code 0 means that it verifies, 1 that it was changed, cut or reordered, 2 that this cannot be
 told. {says}
 
-The public key is signing.vkey. Ask the sender for it on another way, and compare:
+The public key is signing.vkey. Ask for it on another way too, and compare:
 
     {vkey}
 
 statement.dsse.json says the same in the form of in-toto: a Statement v1 in a DSSE envelope, whose
 subject is the SHA-256 of receipt.jsonl.
 """
-_SIGNED: Final = ("--vkey signing.vkey --checkpoint checkpoint", "The signature covers every line.")
-_CHAINED: Final = (
-    "",
-    "There is no checkpoint yet, so this checks that the lines belong\ntogether; who wrote them is "
-    "shown by statement.dsse.json alone.",
-)
+_SIGNED: Final = "--vkey signing.vkey --checkpoint checkpoint"
+_COVERED: Final = "The signature covers every line that is here."
+_LATER: Final = """\
+The signature covers every line that is here.
+The session was still open. Its last {count} were not signed for yet, and were left out."""
+_CHAINED: Final = "--level chain"
+_UNSIGNED: Final = """\
+There is no checkpoint yet, so this shows
+that the lines belong together; who vouches for them is shown by statement.dsse.json alone."""
 
 
 def verifier() -> bytes:
@@ -100,26 +106,35 @@ def write(
         InputError: it cannot be written.
     """
     new_folder(folder)
-    signed = evidence.checkpoint is not None and os.path.lexists(evidence.checkpoint)
-    if signed:
-        assert evidence.checkpoint is not None  # noqa: S101  seen above
-        _put(folder / CHECKPOINT, read_checkpoint(evidence.checkpoint))
+    covered = None
+    if evidence.checkpoint is not None and os.path.lexists(evidence.checkpoint):
+        content = read_checkpoint(evidence.checkpoint)
+        covered = open_checkpoint(content, evidence.vkeys, of_receipt(evidence.sid)).size
+        _put(folder / CHECKPOINT, content)
         evidence = replace(evidence, checkpoint=folder / CHECKPOINT)
     source = Source(evidence, now)
     story = intoto.Story()
     with whole_file(folder / RECEIPT) as stream:
         for line in source:
-            stream.write(line.raw + b"\n")
-            story.take(line)
-    _put(folder / STATEMENT, intoto.sealed(story, source.verdict, signer))
+            if covered is None or line.entry.n < covered:
+                stream.write(line.raw + b"\n")
+                story.take(line)
+    verdict = source.verdict
+    _put(folder / STATEMENT, intoto.sealed(story, verdict, signer))
     _put(folder / VKEY, f"{signer.vkey}\n".encode())
     _put(folder / VERIFIER, verifier())
     if disclosures is not None:
         _put(folder / DISCLOSURES, disclosures)
-    how, says = _SIGNED if signed else _CHAINED
-    told = _README.format(sid=source.sid, how=how, says=says, vkey=signer.vkey)
-    _put(folder / "README.txt", told.encode())
-    return source.verdict
+    _put(folder / "README.txt", _readme(verdict, covered, signer).encode())
+    return verdict
+
+
+def _readme(verdict: Verdict, covered: int | None, signer: SigningKey) -> str:
+    how, says = (_CHAINED, _UNSIGNED) if covered is None else (_SIGNED, _COVERED)
+    if covered is not None and covered < verdict.lines:
+        later = verdict.lines - covered
+        says = _LATER.format(count="line" if later == 1 else f"{later} lines")
+    return _README.format(sid=verdict.sid, how=how, says=says, vkey=signer.vkey)
 
 
 def _put(path: Path, content: bytes) -> None:

@@ -50,7 +50,8 @@ class Story:
     intent: Data = field(default_factory=dict)
     ticket: Data = field(default_factory=dict)
     seal: Data = field(default_factory=dict)
-    first: str = ""
+    first_at: str = ""
+    last_at: str = ""
     last: str = ""
     allowed: int = 0
     refused: int = 0
@@ -62,8 +63,9 @@ class Story:
         """Take in the next line."""
         entry = line.entry
         self.measure.add(line.raw)
-        self.last = format_at(entry.at)
-        self.first = self.first or self.last
+        self.last = entry.hash
+        self.last_at = format_at(entry.at)
+        self.first_at = self.first_at or self.last_at
         match entry.kind:
             case "open":
                 self.opening = entry.data
@@ -211,16 +213,16 @@ def _predicate(story: Story, verdict: Verdict) -> dict[str, object]:
         "receipt": {
             "bytes": measure.size,
             "format": text(story.opening, "format"),
-            "last": verdict.last,
-            "lines": verdict.lines,
+            "last": story.last,
+            "lines": measure.lines,
             "root": measure.root,
             "seal": dict(story.seal) or None,
         },
         "session": {
             "agent": text(story.opening, "agent"),
-            "first_at": story.first,
+            "first_at": story.first_at,
             "id": verdict.sid,
-            "last_at": story.last,
+            "last_at": story.last_at,
             "workspace": text(story.opening, "workspace"),
             "writer": text(story.opening, "writer"),
         },

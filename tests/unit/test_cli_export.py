@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from broker.home import Home
+from broker.receipt.checkpoint import of_receipt, sign_checkpoint
+from broker.receipt.merkle import Frontier
 from tests.console import Console, process
 from tests.exportkit import LINES, SID, home_at, session, signer_of
 
@@ -71,6 +73,51 @@ def test_a_receipt_that_does_not_verify(broker: Console, home: Home, tmp_path: P
     assert os.listdir(tmp_path) in (["bundle"], [])
 
 
+def test_a_bundle(broker: Console, home: Home, tmp_path: Path) -> None:
+    """A bundle is a folder, with the values that were chosen, and takes no name that is taken."""
+    folder, values = tmp_path / "out", tmp_path / "values.jsonl"
+    values.write_bytes(b'{"disclosure":"x","n":5}\n')
+    bundle = ("receipt", "export", SID, "--format", "bundle", "-o", str(folder))
+    said = broker(*bundle, "--disclosures", str(values))
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"{folder}: SEALED, {LINES} lines, ")
+    assert (folder / "disclosures.jsonl").read_bytes() == values.read_bytes()
+    again = broker(*bundle)
+    assert (again.code, again.out) == (2, "")
+
+
+def test_the_verifier_alone(broker: Console, tmp_path: Path) -> None:
+    """The one-file verifier goes to stdout or to a file, and needs no session."""
+    said = broker("receipt", "export", "--verifier")
+    assert said.code == 0
+    path = tmp_path / "verify.py"
+    assert broker("receipt", "export", "--verifier", "-o", str(path)).out == f"{path}\n"
+    assert path.read_text(encoding="utf-8") == said.out
+    compile(said.out, "verify.py", "exec")
+
+
+def test_an_auditor_s_copy(broker: Console, home: Home, tmp_path: Path) -> None:
+    """A copy is exported with the public key and a checkpoint, where there is no secret."""
+    lines = (home.sessions / SID / "receipt.jsonl").read_bytes()
+    copy, checkpoint, vkey = (tmp_path / name for name in ("c.jsonl", "checkpoint", "k.vkey"))
+    copy.write_bytes(lines)
+    tree = Frontier()
+    for line in lines.split(b"\n")[:LINES]:
+        tree.append(line)
+    signer = signer_of(home)
+    checkpoint.write_bytes(sign_checkpoint(signer, of_receipt(SID), LINES, tree.root()))
+    vkey.write_text(signer.vkey)
+    wanted = broker("receipt", "export", SID, "--format", "csv").out
+    (home.keys / "receipt.key").unlink()
+    with_key = ("--checkpoint", str(checkpoint), "--vkey", str(vkey))
+    said = broker("receipt", "export", str(copy), "--format", "csv", *with_key)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == wanted
+    copy.write_bytes(lines.replace(b"shell", b"Shell", 1))
+    said = broker("receipt", "export", str(copy), "--format", "csv", *with_key)
+    assert (said.code, said.out) == (1, wanted[: wanted.index("\n") + 1])
+
+
 def test_an_open_session_says_so(broker: Console, home: Home) -> None:
     """What is still open is exported too, and stderr says that it is."""
     session(home, "open", seal=None)
@@ -89,6 +136,8 @@ def test_an_open_session_says_so(broker: Console, home: Home) -> None:
         (SID, "--format", "csv", "-o", "/no/such/folder/x"),
         (SID, "--verifier"),
         ("--format", "csv", "--verifier"),
+        (SID, "--format", "csv", "--disclosures", "x"),
+        (SID, "--format", "bundle", "-o", "/tmp", "--disclosures", "/no/such/file"),
     ],
 )
 def test_what_cannot_be_done(broker: Console, home: Home, words: tuple[str, ...]) -> None:

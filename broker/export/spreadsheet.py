@@ -19,7 +19,7 @@ from typing import Final
 from broker.export.fields import subjects, text, wording
 from broker.export.source import Line
 from broker.receipt.display import escaped
-from broker.receipt.entry import format_at
+from broker.receipt.entry import Entry, format_at
 
 COLUMNS: Final = (
     "line",
@@ -52,7 +52,9 @@ def inert(value: str) -> str:
     >>> print(inert("=1+1"), inert("a;@b"), inert("ok\x1b[2J"), inert("a-b = c"))
     '=1+1 a;'@b ok\u001b[2J a-b = c
     """
-    return _FORMULA.sub(r"\1'", escaped(value))
+    if value.isalnum():  # most cells, and no such character begins or splits anything
+        return value
+    return _FORMULA.sub(r"\1'", escaped(value)) if value else ""
 
 
 def row(cells: Iterable[str]) -> bytes:
@@ -73,16 +75,14 @@ def rows(lines: Iterable[Line]) -> Iterator[bytes]:
     """Yield the header, then a row for each line."""
     yield HEADER
     for line in lines:
-        yield row(inert(cell) for cell in _cells(line))
+        entry = line.entry
+        ours = (str(entry.n), entry.hash, format_at(entry.at), entry.kind)
+        yield row((*ours, *map(inert, _cells(entry))))
 
 
-def _cells(line: Line) -> Iterator[str]:
-    entry = line.entry
+def _cells(entry: Entry) -> Iterator[str]:
+    """Yield what others chose: the cells behind the first four."""
     data = entry.data
-    yield str(entry.n)
-    yield entry.hash
-    yield format_at(entry.at)
-    yield entry.kind
     yield text(data, "decision") or text(data, "answer")
     yield text(data, "actor") or text(data, "asked_by")
     yield text(data, "tool")

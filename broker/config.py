@@ -2,7 +2,8 @@
 The user's configuration: ``broker.toml`` in the configuration folder.
 
     [broker]
-    enabled = true      # false: no veto and no receipt; `broker run` says so loudly
+    enabled = true            # false: no veto and no receipt; `broker run` says so loudly
+    forward = "auditor.pub"   # every session is forward-secure for this auditor
 
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
@@ -46,14 +47,16 @@ class AnchorSetting:
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    What the user set. ``enabled`` false turns the veto and the receipt off.
+    What the user set. ``enabled`` false turns the veto and the receipt off; ``forward`` is the
+    file of an auditor's public key.
 
-    >>> Config().enabled
-    True
+    >>> Config().enabled, Config().forward
+    (True, None)
     """
 
     enabled: bool = True
     anchors: tuple[AnchorSetting, ...] = ()
+    forward: Path | None = None
 
 
 # The settings of each kind of anchor: True for those that must be there.
@@ -80,27 +83,33 @@ def load_config(folder: Path) -> Config:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{path}`: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    enabled = True
+    enabled, forward = True, None
     anchors: list[AnchorSetting] = []
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
-            enabled = _enabled(path, text, table)
+            enabled, forward = _broker(path, text, table)
         elif name == "anchors" and isinstance(table, dict):
             anchors = [_anchor(path, text, each, found) for each, found in table.items()]
         else:
             raise _unknown(path, text, name, "the tables are `[broker]` and `[anchors.NAME]`")
-    return Config(enabled, tuple(anchors))
+    return Config(enabled, tuple(anchors), forward)
 
 
-def _enabled(path: Path, text: str, table: Mapping[str, object]) -> bool:
+def _broker(path: Path, text: str, table: Mapping[str, object]) -> tuple[bool, Path | None]:
+    """Return whether the broker is enabled, and for which auditor sessions are forward-secure."""
+    enabled, forward = True, None
     for key, value in table.items():
-        if key != "enabled":
-            raise _unknown(path, text, key, "the one setting is `enabled`")
-        if not isinstance(value, bool):
-            raise ConfigError(
-                f"`{path}`, line {_line(text, key)}: `enabled` is true or false, without quotes"
-            )
-    return table.get("enabled", True) is True
+        if key == "enabled":
+            if not isinstance(value, bool):
+                raise _wrong(path, text, key, "is true or false, without quotes")
+            enabled = value
+        elif key == "forward":
+            if not isinstance(value, str) or not value:
+                raise _wrong(path, text, key, "is the file of an auditor's public key, in quotes")
+            forward = path.parent / value  # where it is not absolute, beside the configuration
+        else:
+            raise _unknown(path, text, key, "the settings are `enabled` and `forward`")
+    return enabled, forward
 
 
 def _anchor(path: Path, text: str, name: str, table: object) -> AnchorSetting:
@@ -155,6 +164,10 @@ def _text(path: Path) -> str | None:
 
 def _said(error: OSError) -> str:
     return (error.strerror or "unknown error").lower()
+
+
+def _wrong(path: Path, text: str, name: str, meaning: str) -> ConfigError:
+    return ConfigError(f"`{path}`, line {_line(text, name)}: `{name}` {meaning}")
 
 
 def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:

@@ -83,8 +83,23 @@ class SessionSealed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointFailed:
+    """No checkpoint could be signed for now; what is recorded is not concerned."""
+
+    at: int
+    sid: str
+    reason: str
+
+
 Event = (
-    SessionOpened | IntentOpened | TicketDelegated | CallDecided | ResultRecorded | SessionSealed
+    SessionOpened
+    | IntentOpened
+    | TicketDelegated
+    | CallDecided
+    | ResultRecorded
+    | SessionSealed
+    | CheckpointFailed
 )
 Subscriber = Callable[[Event], object]
 

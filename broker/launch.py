@@ -35,6 +35,8 @@ from broker.intent import TypedLine
 from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.display import escaped
 from broker.receipt.keys import load_or_create_key
+from broker.receipt.rotation import finish
+from broker.receipt.sealing import AuditorKey, load_auditor_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
 from broker.session import Session
@@ -69,6 +71,7 @@ def run(
     outside: Outside | None = None,
     stderr: TextIO | None = None,
     require_enforcement: bool = False,
+    forward: Path | None = None,
     conceal: Sequence[str] = (),
     quiet: bool = False,
 ) -> int:
@@ -90,6 +93,8 @@ def run(
         outside: the clock, the randomness and the bus.
         stderr: where the broker's own lines go.
         require_enforcement: refuse a call that the scope names but nothing can hold.
+        forward: the file of an auditor's public key, which makes the receipt forward-secure; by
+            default the one that the configuration names, if it names one.
         conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
 
@@ -117,6 +122,7 @@ def run(
             "narrower one with `broker ticket attenuate`"
         )
     how.check(command, given)
+    auditor = None if (named := forward or config.forward) is None else load_auditor_key(named)
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
     _clear_away(found, outside, streams)
@@ -131,10 +137,13 @@ def run(
             own=(*how.own(given), *runtime.own),
             outside=outside,
             needs_enforcement=require_enforcement,
+            auditor=auditor,
             conceal=conceal,
         )
         for warning in session.warnings:
             streams.say(f"warning: {warning}")
+        if auditor is not None and not quiet:
+            _tell_auditor(session, auditor, streams)
         if how.name == Plain.name:
             streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
         launch = Launch(
@@ -145,6 +154,14 @@ def run(
         finally:
             _sealed(session, child, streams, quiet=quiet)
             _anchored(session.sid, found, config, streams)
+
+
+def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> None:
+    """Say what the auditor must have from before a theft: else a thief can begin it anew."""
+    streams.say(
+        f"forward-secure for auditor {auditor.name}, who should note now, and elsewhere, how "
+        f"session {session.sid} began: {session.head}"
+    )
 
 
 def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
@@ -250,7 +267,8 @@ def _start_in(workspace: Path) -> Path:
 
 
 def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
-    """Seal what earlier brokers could not."""
+    """Finish and seal what earlier brokers could not."""
+    finish(home)
     if not os.path.lexists(key_path(home)) and any(home.heads.glob("*")):
         streams.say(
             f"warning: the key `{key_path(home)}` is gone and a new one is made: receipts of "

@@ -53,6 +53,8 @@ MAX_GROUP_S: Final = 0.05  # seconds between the first such line and the one tha
 RESERVE_BYTES: Final = 65_536  # bytes held back so that a full disk still takes the seal
 
 # ── checkpoints and proofs ──
+MAX_CHECKPOINT_LINES: Final = 64  # lines without a checkpoint, before one is made
+MAX_CHECKPOINT_S: Final = 5.0  # seconds after which one is made for fewer
 MAX_NOTE_BYTES: Final = 262_144  # bytes of one signed note: room for witnesses with large keys
 MAX_NOTE_SIGNATURES: Final = 100  # signatures on one note
 MAX_VKEY_BYTES: Final = 1_024  # bytes of a public key's file

@@ -24,6 +24,7 @@ from broker.calls import Decision, Refusal
 from broker.errors import AttenuationError, BrokerError, StoreError
 from broker.events import (
     CallDecided,
+    CheckpointFailed,
     IntentOpened,
     ResultRecorded,
     SessionOpened,
@@ -35,6 +36,7 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
+from broker.receipt.sealing import AuditorKey
 from broker.resolve import canonical_digest
 from broker.scope import parse_scope, render
 from broker.sessions.ground import Ground, Outside, again, begin
@@ -85,6 +87,7 @@ class Session:
         own: Sequence[str] = (),
         outside: Outside | None = None,
         needs_enforcement: bool = False,
+        auditor: AuditorKey | None = None,
         conceal: Sequence[str] = (),
     ) -> Session:
         """
@@ -100,6 +103,7 @@ class Session:
             outside: the clock, the randomness and the bus.
             needs_enforcement: refuse a call that nothing holds to the paths and hosts of the
                 scope, even where the scope names its tool; kept when the session is resumed.
+            auditor: makes the receipt forward-secure, for whoever holds the private half.
             conceal: what the receipt only commits to, such as ``intent``; see
                 ``broker.sessions.conceal``. Kept when the session is resumed.
 
@@ -118,6 +122,7 @@ class Session:
             own=own,
             outside=given,
             needs_enforcement=needs_enforcement,
+            auditor=auditor,
             conceal=conceal,
         )
         session = cls(ground)
@@ -162,6 +167,12 @@ class Session:
     def receipt_path(self) -> Path:
         """Where the receipt lies."""
         return self._receipt.path
+
+    @property
+    def head(self) -> str:
+        """How many lines there are and the last one's hash, as ``--expect-head`` takes them."""
+        n, last = self._receipt.last
+        return f"{n}:{last}"
 
     def find(self, name: str | None = None) -> Ticket:
         """
@@ -321,6 +332,9 @@ class Session:
         Args:
             reason: ``complete`` or ``interrupted``.
 
+        The last checkpoint covers the seal. Where it cannot be signed that is told on the bus,
+        and the next start signs it.
+
         Raises:
             StoreError: the seal cannot be written; the receipt stays open.
         """
@@ -332,11 +346,13 @@ class Session:
             try:
                 self._receipt.seal(reason, at=at)
             except BrokerError:
-                self._ground.alive.drop()
+                self._ground.abandon()
                 raise
             self._receipt.close()
-            self._ground.alive.release()
+            fault = self._ground.end()
         self.bus.publish(SessionSealed(at, self.sid, reason))
+        if fault:
+            self.bus.publish(CheckpointFailed(at, self.sid, fault))
 
     # ── inside the lock ──
 
@@ -354,10 +370,12 @@ class Session:
         try:
             if self._ground.concealer.conceals(kind):
                 data = self._ground.concealer.take(kind, data)
-            return self._receipt.append(kind, data, at=at, durable=durable)
+            entry = self._receipt.append(kind, data, at=at, durable=durable)
         except BrokerError as error:
             self._over = f"the receipt cannot be written: {error}"
             return None
+        self._ground.checkpoints.wrote(entry.n)
+        return entry
 
     def _record(self, kind: str, data: Data) -> int:
         with self._lock:

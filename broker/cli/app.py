@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import check, doctor, policy, receiptgroup, run, scope, sessions, ticket
+from broker.cli import check, doctor, key, policy, receiptgroup, run, scope, sessions, ticket
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
 
@@ -23,7 +23,7 @@ Start with:
 {MEANING}
 """
 
-ORDER = ("run", "check", "scope", "policy", "ticket", "receipt", "sessions", "doctor")
+ORDER = ("run", "check", "scope", "policy", "ticket", "receipt", "sessions", "key", "doctor")
 
 
 class _Ordered(TyperGroup):
@@ -77,4 +77,5 @@ app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
+app.add_typer(key.app, name="key")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -118,9 +118,7 @@ def _proof(home: Home, id_: str, line: int, bare: bool) -> tuple[str, Checkpoint
     finally:
         os.close(fd)
     if root_of_inclusion(line, found.size, leaf_hash(content), hashes) != found.root:
-        raise Break(
-            "checkpoint_root", f"the first {found.size} lines are not those that were signed"
-        )
+        raise Break("root", f"the first {found.size} lines are not those that were signed")
     return sid, found, Proof(line, tuple(hashes), note, None if bare else content)
 
 

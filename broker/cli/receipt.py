@@ -23,7 +23,7 @@ from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import out, paint, printable
 from broker.cli.typed import Json
 from broker.cli.verdicts import Document, broken, place, told
-from broker.errors import Break, BrokerError, InputError
+from broker.errors import Break, BrokerError, InputError, UnverifiableError
 from broker.receipt.demand import Level
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ EXAMPLES = """\
 Examples:
   broker receipt                      the latest session, entry by entry
   broker receipt k3v --refused        only what was refused there
+  broker receipt --verify --all       every session there ever was, by the ledger
   broker receipt --verify && echo 'nothing was changed, cut or left out'
   broker receipt k3v --verify --require-seal --level signed
   broker receipt k3v --verify --expect-head 12:9f2c…    what you wrote down last time
@@ -69,6 +70,9 @@ unsafe file, or nothing to verify.
 Id = Annotated[str | None, typer.Argument(metavar="[ID]", show_default="the latest session")]
 Refused = Annotated[bool, typer.Option("--refused", help="Show only refusals.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Verify, and show no entries.")]
+All = Annotated[
+    bool, typer.Option("--all", help="With --verify: every session, and the ledger of them.")
+]
 LevelOption = Annotated[
     Level | None,
     typer.Option("--level", help="Demand this level; see below.", show_default="what is promised"),
@@ -129,6 +133,7 @@ def receipt(
     *,
     refused: Refused = False,
     verify: Verify = False,
+    all_: All = False,
     level: LevelOption = None,
     require_seal: RequireSeal = False,
     expect_head: ExpectHead = None,
@@ -144,6 +149,12 @@ def receipt(
     from broker.cli.evidence import Asked
     from broker.receipt.demand import Demand, expected_head
 
+    if all_:
+        from broker.cli.auditing import audit_everything
+
+        if not verify or id_ is not None or refused:
+            raise InputError("--all verifies every session: write `broker receipt --verify --all`")
+        return audit_everything(as_json)
     document = Document() if as_json else None
     try:
         asked = Asked(id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()))
@@ -169,26 +180,38 @@ class _Telling:
 
     def tell(self, asked: Asked, demand: Demand) -> int:
         """Return the exit code."""
+        from broker.cli.auditing import expected_by_ledger
         from broker.cli.evidence import evidence
         from broker.home import Home
         from broker.receipt.inspection import inspecting
         from broker.receipt.verify import expected, judge
 
-        what = evidence(asked, Home.find(os.environ))
+        home = Home.find(os.environ)
+        what = evidence(asked, home)
         if self._document is None:
             out(paint(f"receipt {what.sid}", "bold") + f"  {printable(str(what.path))}")
         else:
             self._document.begin(what.sid, str(what.path))
+        rows = None
         try:
-            with inspecting(what, expected(demand)) as found:
+            rows = expected_by_ledger(asked, what, home)
+            marks = expected(demand) if rows is None else (*expected(demand), *rows.marks)
+            with inspecting(what if rows is None else rows.evidence, marks) as found:
                 try:
                     self._read(found)
                     verdict = judge(found, demand, time.time_ns())
+                    if rows is not None:
+                        verdict = rows.settle(verdict)
                 except Break as first:
                     further = found.breaks(first) if self._goes_on else iter(())
                     return self._broken(first, further)
-        except Break as error:  # of head or checkpoint, before a line was read
+        except Break as error:  # of ledger, head or checkpoint, before a line was read
             return self._broken(error, iter(()))
+        except UnverifiableError as error:
+            fault = error if rows is None else rows.absent(error)
+            if not isinstance(fault, Break):
+                raise
+            return self._broken(fault, iter(()))
         if self._document is not None:
             self._document.verified(verdict)
         else:

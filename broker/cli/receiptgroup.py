@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import anchor, disclose, export, prove, receipt, verifyexport
+from broker.cli import adopt, anchor, disclose, export, prove, receipt, verifyexport
 
 _DEFAULT: Final = "show"
 _HELP: Final = frozenset(("-h", "--help"))
@@ -48,3 +48,5 @@ app.command("verify-disclosure", epilog=disclose.VERIFY)(disclose.verify_disclos
 app.command("erase", epilog=disclose.ERASE)(disclose.erase)
 app.command("export", epilog=export.EXAMPLES)(export.export)
 app.command("verify-export", epilog=verifyexport.EXAMPLES)(verifyexport.verify_export)
+app.command("adopt", epilog=adopt.ADOPT_EXAMPLES)(adopt.adopt)
+app.command("retire", epilog=adopt.RETIRE_EXAMPLES)(adopt.retire)

@@ -21,6 +21,7 @@ Examples:
   broker run --scope 'paths=src/**' --scope calls=60 --scope until=45m -- claude
   broker run --scope @fix-tests --intent 'make the parser tests pass' -- claude -p 'go on'
   broker run --scope 'tools=@reads' -- ./my-agent.py      which asks by `broker check`
+  broker run --forward auditor.key.pub --scope calls=60 -- claude
 
 \b
 Exit code: the agent's own; 2 when it could not be started under the ticket. At the end one
@@ -43,6 +44,15 @@ def run(
         bool,
         typer.Option("--require-enforcement", help="Refuse a call whose effects nothing can hold."),
     ] = False,
+    forward: Annotated[
+        str | None,
+        typer.Option(
+            "--forward",
+            metavar="FILE",
+            help="Let nobody rewrite past lines unseen by the auditor whose public key this is.",
+            show_default="`forward` in broker.toml",
+        ),
+    ] = None,
     conceal: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,6 +77,7 @@ def run(
         intent=intent,
         workspace=Path(existing_folder(workspace)),
         require_enforcement=require_enforcement,
+        forward=None if forward is None else Path(forward),
         conceal=conceal or [],
         quiet=quiet,
     )

@@ -137,7 +137,11 @@ def _seal(data: Data) -> str:
 
 def _recover(data: Data) -> str:
     kept = _text(data, "kept")
-    return f"a line of {data.get('bytes')} bytes was cut off, and is in {kept}" if kept else _data(data)
+    return (
+        f"a line of {data.get('bytes')} bytes was cut off, and is in {kept}"
+        if kept
+        else _data(data)
+    )
 
 
 def _data(data: Data) -> str:

@@ -21,7 +21,12 @@ The rooms, from the ground up:
 - ``verify``  the verdict
 - ``journal`` the two files under their lock: order, recovery, failures
 - ``writer``  one receipt, open for appending
+- ``book``    what the ledger says of every session
+- ``rows``    the two files of the ledger while a row is written
+- ``ledger``  the record of all sessions
+- ``audit``   whether receipts keep what the ledger says of them
 - ``store``   all receipts of an installation
+- ``repair``  what a person may decide about a finding
 - ``signing`` the key pair that anyone can verify with
 - ``note``    a text and the signatures over it
 - ``checkpoint`` how many lines there are and their root, signed

@@ -13,8 +13,9 @@ so a checkpoint of one session is never taken for one of another, nor one key's 
 
 A ``Break`` has the reasons of ``note``, and ``checkpoint_origin``: signed, but of another chain.
 
-Rule a maintainer keeps: a chain signs no two checkpoints that contradict each other. So only
-lines that are durable are ever covered: a crash can take others back.
+Rule a maintainer keeps: a key signs no two checkpoints of a chain that contradict each other. So
+only lines that are durable are covered, since a crash can take others back; and no checkpoint
+takes the place of one that speaks otherwise of the same lines.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ OF_LEDGER: Final = "ledger"
 ROOT_BYTES: Final = 32
 _MAX_SIZE: Final = 2**64
 _MAX_DIGITS: Final = 20
+_NONE: Final = -1  # no descriptor
 
 
 def of_receipt(sid: str) -> str:
@@ -161,6 +163,76 @@ def read_checkpoint(path: Path) -> bytes:
     finally:
         os.close(fd)
     return content
+
+
+class CheckpointFile:
+    """
+    The file of one chain's latest checkpoint. Safe among threads, processes and forks.
+
+    Args:
+        path: where it lies.
+        key: who signs.
+        of: what it speaks of: ``of_receipt(sid)`` or ``OF_LEDGER``.
+        system: the system calls; a test passes a disk that fails.
+    """
+
+    __slots__ = ("_disk", "_held", "_of", "key", "path")
+
+    def __init__(
+        self, path: Path, key: SigningKey, of: str, *, system: disk.Disk = disk.DISK
+    ) -> None:
+        self.path = path
+        self.key = key
+        self._of = of
+        self._disk = system
+        self._held = _NONE
+
+    def put(self, size: int, root: bytes) -> None:
+        """
+        Sign that the first ``size`` lines have this root, unless more lines are covered already.
+
+        Raises:
+            Break: the file covers the same lines with another root (``root``).
+            UnverifiableError: the file there is unsafe.
+            OSError: it cannot be written.
+        """
+        folder = self.path.parent
+        disk.make_private_folder(folder)
+        held = self._held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            disk.lock(held)
+            known = self.read()
+            if known is not None and known.size >= size:
+                if known.size == size and known.root != root:
+                    raise Break("root", f"the first {size} lines were signed with another root")
+                return
+            self._disk.replace(self.path, sign_checkpoint(self.key, self._of, size, root))
+        finally:
+            # Closing alone would not do: a process forked meanwhile has the lock open too.
+            disk.unlock(held)
+            self._held = _NONE
+            os.close(held)
+
+    def forget(self) -> None:
+        """In a forked child: give back what the parent's thread had open."""
+        held, self._held = self._held, _NONE
+        if held != _NONE:
+            os.close(held)
+
+    def read(self) -> Checkpoint | None:
+        """
+        Return what the file says; None where there is none, or none that this key has signed.
+
+        Raises:
+            UnverifiableError: it is unsafe.
+        """
+        if not os.path.lexists(self.path):
+            return None
+        content = read_checkpoint(self.path)
+        try:
+            return open_checkpoint(content, [self.key.public], self._of)
+        except Break:
+            return None
 
 
 def _malformed(why: str) -> Break:

@@ -6,8 +6,8 @@ decided here: what they demand of each other (``verify``).
 
 Rules a maintainer keeps:
 
-- Head and checkpoint are read before the receipt, and the receipt's size once: so a writer at
-  work is never mistaken for a thief.
+- Ratchet, head and checkpoint are read before the receipt, and the receipt's size once: so a
+  writer at work is never mistaken for a thief.
 - A receipt that is gone while something vouches that it began is a loss, not an empty folder.
 """
 
@@ -23,11 +23,14 @@ from typing import TYPE_CHECKING
 from broker.errors import Break, UnverifiableError
 from broker.receipt import disk
 from broker.receipt.chain import LineTags
+from broker.receipt.forward import read_kept
 from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
 from broker.receipt.keys import Key
+from broker.receipt.ratchetfile import Kept
 
 if TYPE_CHECKING:
     from broker.receipt.checkpoint import Checkpoint
+    from broker.receipt.sealing import Auditor
     from broker.receipt.signing import VerifyKey
 
 
@@ -45,6 +48,8 @@ class Evidence:
             can read one.
         checkpoint: its checkpoint; a file that is not there counts as none.
         vkeys: the public keys that may have signed the checkpoint.
+        auditor: the key that the start key of a forward-secure session was sealed to. It
+            checks the tags then, and with them a head that no other key can read.
     """
 
     path: Path
@@ -53,16 +58,22 @@ class Evidence:
     head: Path | None = None
     checkpoint: Path | None = None
     vkeys: tuple[VerifyKey, ...] = ()
+    auditor: Auditor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open receipt of ``size`` bytes, and what its head and its checkpoint say."""
+    """
+    An open receipt of ``size`` bytes, and what its head and its checkpoint say.
+
+    ``kept`` is the ratchet that a forward-secure session goes on with.
+    """
 
     fd: int
     size: int
     slots: Slots | None
     checkpoint: Checkpoint | None
+    kept: Kept | None = None
 
 
 @contextmanager
@@ -77,9 +88,14 @@ def opened(evidence: Evidence) -> Iterator[Opened]:
     disk.require_posix()
     slots: Slots | None = None
     headless: Break | None = None
-    if evidence.head is not None and isinstance(evidence.key, Key):
+    key = evidence.key if isinstance(evidence.key, Key) else None
+    kept: Kept | None = None
+    if evidence.head is not None and key is not None:
+        # Before the head, as a writer seals: the head is written first, then the ratchet goes.
+        kept = read_kept(evidence.head, evidence.sid, key)
+    if evidence.head is not None and (key is not None or evidence.auditor is not None):
         try:
-            slots = read_head(evidence.head, evidence.sid, evidence.key)
+            slots = read_head(evidence.head, evidence.sid, key)
         except Break as error:
             if error.reason != "no_head":
                 raise
@@ -89,7 +105,7 @@ def opened(evidence: Evidence) -> Iterator[Opened]:
     try:
         if headless is not None:
             raise headless
-        yield Opened(fd, os.fstat(fd).st_size, slots, checkpoint)
+        yield Opened(fd, os.fstat(fd).st_size, slots, checkpoint, kept)
     finally:
         os.close(fd)
 
@@ -125,9 +141,9 @@ def _checkpoint(evidence: Evidence) -> Checkpoint | None:
     return open_checkpoint(content, evidence.vkeys, of_receipt(evidence.sid))
 
 
-def read_head(path: Path, sid: str, key: Key) -> Slots:
+def read_head(path: Path, sid: str, key: Key | None) -> Slots:
     """
-    Read a head file that must be there.
+    Read a head file that must be there; without a key, whoever signed it.
 
     Raises:
         Break: it is missing (``no_head``) or not signed for this session (``head_mac``).

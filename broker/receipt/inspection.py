@@ -25,6 +25,7 @@ from broker.receipt.chain import Chain
 from broker.receipt.demand import Level, promised
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
+from broker.receipt.forward import Rejoined, Witnessed, check_end, forward_chain
 from broker.receipt.keys import Key
 from broker.receipt.scan import CHUNK_BYTES, Walk
 from broker.receipt.survey import survey
@@ -81,6 +82,7 @@ class Inspection:
     ) -> None:
         self.evidence = evidence
         self.slots = files.slots
+        self._kept = files.kept
         covers = files.checkpoint is not None and files.checkpoint.size > 0
         self.checkpoint = files.checkpoint if covers else None
         self.size = files.size
@@ -111,6 +113,10 @@ class Inspection:
 
     def _chain(self, tree: bool) -> Chain:
         key, sid = self.evidence.key, self.evidence.sid
+        auditor, head = self.evidence.auditor, self.slots.head if self.slots else None
+        # What kind of session it is, the head says: the file alone could be another's.
+        if auditor is not None or (head is not None and head.aggregate):
+            return forward_chain(self._fd, sid, head, self._kept, auditor, tree=tree)
         if key is None:
             return Untagged(sid, stated(self._fd).kid, tree=tree)
         return Chain(sid, key, tree=tree)
@@ -140,16 +146,17 @@ class Inspection:
         Yield the entries with their bytes, each only after it was authenticated.
 
         With the secret that is line by line, and a break further on is raised when the walk
-        gets there. Without it nothing is authentic before the checkpoint's root was met, so
-        all lines are verified first then, in a copy of our own.
+        gets there. Without it nothing is authentic before the checkpoint's root was met, or
+        the head over lines whose keys are gone, so all lines are verified first then, in a
+        copy of our own.
 
         Raises:
             Break, UnverifiableError: as ``run``; also where nothing authenticates the entries.
         """
-        if self.evidence.key is not None:
+        if self.tagged:
             yield from self._read()
             return
-        if self.checkpoint is None:
+        if self.checkpoint is None and not self.vouched:
             raise UnverifiableError(
                 "nothing authenticates the entries: give the key, or a checkpoint and the public "
                 "key of its signer",
@@ -234,13 +241,14 @@ class Inspection:
             raise chain.broken(
                 "truncated", f"{mark.says} names {mark.n} lines and {chain.n} are left"
             )
+        check_end(chain, self.slots.head if self.slots else None)
         if checkpoint is not None and checkpoint.size < chain.n:
             self._check_uncovered(checkpoint.size)
         self.done = True
 
     def _check_uncovered(self, covered: int) -> None:
         """Refuse lines that the checkpoint should cover and does not."""
-        if self.evidence.key is None:
+        if not self.vouched:
             reason, why = "unsigned", "without the key nothing authenticates what follows it"
         elif self.chain.closing:
             reason, why = "checkpoint_old", "the receipt was sealed after it"
@@ -263,11 +271,14 @@ class Inspection:
         Raises:
             UnverifiableError: the file cannot be read.
         """
-        if self.evidence.key is not None and not isinstance(self.evidence.key, Key):
+        if self.tagged and (self.evidence.auditor or not isinstance(self.evidence.key, Key)):
             return
         place = (first.reason, first.line, first.offset)
         try:
-            for found in survey(self._fd, self.size, self._chain(tree=False), self.slots):
+            chain = self._chain(tree=False)
+            if isinstance(chain, Rejoined):
+                chain = Untagged(chain.sid, stated(self._fd).kid, tree=False)
+            for found in survey(self._fd, self.size, chain, self.slots):
                 if (found.reason, found.line, found.offset) != place:
                     yield found
         except OSError as error:
@@ -283,7 +294,22 @@ class Inspection:
         """The level that the lines reach."""
         if self.checkpoint is not None:
             return "signed"
-        return "chain" if self.evidence.key is None else "mac"
+        return "mac" if self.tagged else "chain"
+
+    @property
+    def forward(self) -> bool:
+        """Whether it was walked as a forward-secure session."""
+        return isinstance(self.chain, Rejoined | Witnessed)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether the tag of every line is checked."""
+        return not isinstance(self.chain, Untagged)
+
+    @property
+    def vouched(self) -> bool:
+        """Whether a key stands behind every line: each tag, or the head over lines of the past."""
+        return self.tagged or isinstance(self.chain, Rejoined)
 
 
 @contextmanager

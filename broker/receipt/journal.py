@@ -128,13 +128,17 @@ class Journal:
         self._log = disk.open_checked(
             self.path, "receipt", flags=os.O_RDWR | os.O_APPEND, forbidden=disk.OTHERS_WRITE
         )
-        self.chain = Chain(self.sid, self._key, form=self.chain.form)
+        self.chain = self._begun(slots)
         self._walk(slots, at)
         if self.chain.n == self._acknowledged:
             self._mark_safe()
         elif at is not None:
             self.acknowledge()
         self.stale = False
+
+    def _begun(self, slots: Slots) -> Chain:
+        """Return the chain to walk on from: a receipt's walk begins at its first line."""
+        return Chain(self.sid, self._key, form=self.chain.form)
 
     def _walk(self, slots: Slots, at: int | None) -> None:
         """Accept what is on disk beyond the chain, and mend what a crash has left."""
@@ -144,9 +148,13 @@ class Journal:
             raise chain.broken("truncated", "the receipt became shorter")
         walk = Walk(self._log, size, chain, slots)
         walk.run()
+        self._walked(slots)
         # A session that never began has no line to mend.
         if walk.fragment and at is not None and chain.n:
             self._recover(walk.fragment, at)
+
+    def _walked(self, slots: Slots) -> None:
+        """Check what can only be seen after the last line; nothing for a key that stays."""
 
     def _recover(self, fragment: bytes, at: int) -> None:
         """Keep a cut-off line aside, cut it from the receipt, and record that in a line."""
@@ -181,7 +189,7 @@ class Journal:
         try:
             self._disk.sync(self._log)
             slots = self._read_head()
-            head = Head(chain.n, chain.last, chain.size)
+            head = self._standing()
             if slots.head.n < head.n:
                 self._write_head(head, 1 - slots.slot)
             elif slots.head != head:
@@ -199,6 +207,11 @@ class Journal:
     def _mark_safe(self) -> None:
         tree = self.chain.tree
         self.safe = tree.copy() if tree is not None else None
+
+    def _standing(self) -> Head:
+        """Return the head over the lines so far, which are durable."""
+        chain = self.chain
+        return Head(chain.n, chain.last, chain.size)
 
     def _write_head(self, head: Head, number: int) -> None:
         slot = self._form.slot(head)
@@ -255,10 +268,7 @@ class Journal:
 
     def check_place(self) -> None:
         """Refuse to release anything by a file that is no longer the one at its path."""
-        for fd, path, what in (
-            (self._log, self.path, "receipt"),
-            (self._head, self.head_path, "head"),
-        ):
+        for fd, path, what in self._places():
             try:
                 status = os.fstat(fd)
                 disk.check_file(status, path, what, disk.OTHERS_WRITE)
@@ -271,6 +281,10 @@ class Journal:
                 raise self._poison(
                     f"another file took the place of the {what} `{path}`", "store.replaced"
                 )
+
+    def _places(self) -> tuple[tuple[int, Path, str], ...]:
+        """Return every file that is open, where it must be, and what it is."""
+        return ((self._log, self.path, "receipt"), (self._head, self.head_path, "head"))
 
     def _close_full(self, at: int) -> FatalStoreError:
         """Seal with the space that was held back; the state on disk is known after that."""

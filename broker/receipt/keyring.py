@@ -60,13 +60,20 @@ class Rotated(Protocol):
     """One change of keys, as a verified row of the ledger tells it."""
 
     @property
-    def kid_from(self) -> str: ...
+    def kid_from(self) -> str:
+        """The line key that was in use before; it has signed the row."""
+
     @property
-    def kid_to(self) -> str: ...
+    def kid_to(self) -> str:
+        """The line key in use from there on."""
+
     @property
-    def vkey_from(self) -> str: ...
+    def vkey_from(self) -> str:
+        """The signing key that was in use before, as text."""
+
     @property
-    def vkey_to(self) -> str: ...
+    def vkey_to(self) -> str:
+        """The signing key in use from there on, as text."""
 
 
 @dataclass(frozen=True, slots=True)

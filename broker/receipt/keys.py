@@ -191,6 +191,7 @@ def key_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"a key in `{folder}` cannot be written: {disk.said(error)}") from error
     finally:
+        disk.unlock(held)  # a process forked meanwhile has it open too
         os.close(held)
 
 

@@ -11,6 +11,7 @@ A ``Break`` names the first place that is not what was signed. Its reasons:
   kind seal after_seal level``
 - of the whole: ``truncated fork torn missing no_head head_mac checkpoint_format checkpoint_sig
   checkpoint_origin checkpoint_root``
+- of a forward-secure session: ``downgrade start_key aggregate ratchet``
 - of what was promised or asked for: ``not_sealed no_checkpoint checkpoint_old unsigned
   no_anchor``
 
@@ -36,6 +37,7 @@ from broker.receipt.inspection import Inspection, Mark, Progress, inspecting
 from broker.receipt.keys import Key
 
 if TYPE_CHECKING:
+    from broker.receipt.sealing import Auditor
     from broker.receipt.signing import VerifyKey
 
 State = Literal["SEALED", "OPEN", "INTERRUPTED", "TORN"]
@@ -53,7 +55,8 @@ class Verdict:
     that the head does not cover yet.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
-    covered by the checkpoint of ``signer``; 0 without one.
+    covered by the checkpoint of ``signer``; 0 without one. ``forward`` says that the head, or
+    the auditor's key, shows a forward-secure session.
     """
 
     state: State
@@ -70,6 +73,7 @@ class Verdict:
     tags: Literal["checked", "unchecked"] = "checked"
     signed_lines: int = 0
     signer: str = ""
+    forward: bool = False
 
     @property
     def head(self) -> str:
@@ -109,10 +113,11 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         last=chain.last,
         beyond=0 if slots is None else chain.n - slots.head.n,
         fragment_bytes=found.fragment_bytes,
-        warnings=tuple(_warnings(found, signed, now)),
-        tags="unchecked" if found.evidence.key is None else "checked",
+        warnings=tuple(_warnings(found, demand, signed, now)),
+        tags="checked" if found.tagged else "unchecked",
         signed_lines=signed,
         signer=checkpoint.origin.removesuffix(f"/receipt/{chain.sid}") if checkpoint else "",
+        forward=found.forward,
     )
 
 
@@ -121,15 +126,23 @@ def _check(found: Inspection, demand: Demand) -> None:
     chain, level = found.chain, found.level
     if demand.require_seal and not chain.closing:
         raise chain.broken("not_sealed", "the receipt has no seal, and one is required")
-    wanted, who = demand.level or "mac", "asked for"
-    # At level `chain` nobody authenticated the promise.
-    if level != "chain" and not reaches(wanted, found.promise):
-        wanted, who = found.promise, "promised by the open line"
+    # The host cannot check the tags of a forward-secure session: their keys are gone from it.
+    on_host = found.vouched and not found.tagged
+    wanted, who = demand.level or ("chain" if on_host else "mac"), "asked for"
+    promise = "chain" if on_host and found.promise == "mac" else found.promise
+    # Where nothing vouches for the lines, nobody authenticated the promise.
+    if (found.vouched or level != "chain") and not reaches(wanted, promise):
+        wanted, who = promise, "promised by the open line"
     if reaches(level, wanted):
         return
     if reaches(level, "signed"):
         raise chain.broken("no_anchor", f"level {wanted} is {who}, and nothing anchors it")
-    if level == "chain" and not found.evidence.vkeys:
+    if wanted == "mac" and on_host:
+        raise UnverifiableError(
+            "the tags of a forward-secure session take the auditor's key: give --auditor-key",
+            code="unverifiable.auditor",
+        )
+    if level == "chain" and not found.vouched and not found.evidence.vkeys:
         raise UnverifiableError(
             "there is no key to verify with: only the chain could be checked",
             code="unverifiable.missing",
@@ -140,7 +153,7 @@ def _check(found: Inspection, demand: Demand) -> None:
     raise chain.broken("no_checkpoint", f"level {wanted} is {who}, and there is no checkpoint")
 
 
-def _warnings(found: Inspection, signed: int, now: int | None) -> Iterator[str]:
+def _warnings(found: Inspection, demand: Demand, signed: int, now: int | None) -> Iterator[str]:
     chain = found.chain
     if chain.went_back:
         yield f"the clock went back before {chain.went_back} of the lines"
@@ -148,7 +161,11 @@ def _warnings(found: Inspection, signed: int, now: int | None) -> Iterator[str]:
         yield "the last line is dated in the future"
     if 0 < signed < chain.n:
         yield f"the checkpoint covers {signed} of {chain.n} lines so far"
-    if found.level == "chain":
+    if found.vouched and not found.tagged:
+        yield "the keys of past lines are gone from this host: the auditor's key checks their tags"
+    if found.evidence.auditor is not None and demand.expect is None:
+        yield "only --expect-head, noted when it began, shows that it was not begun anew since"
+    if not found.vouched and found.level == "chain":
         yield "nobody vouches for these lines: whoever wrote the file could write another"
         if found.promise != "mac":
             yield f"the open line promises level {found.promise}"
@@ -180,6 +197,7 @@ def verify(
     demand: Demand = ANY,
     marks: Sequence[Mark] = (),
     progress: Progress | None = None,
+    auditor: Auditor | None = None,
 ) -> Verdict:
     """
     Verify a receipt from its first line to its last.
@@ -198,12 +216,15 @@ def verify(
         demand: what it must come to.
         marks: what else is known of its lines.
         progress: told now and then how many bytes are verified.
+        auditor: the auditor's key, for a session that must be forward-secure. It checks the
+            tags, and the head by its aggregate, where ``key`` is None too.
 
     Raises:
         Break: tampering, loss, a break, or less than what was promised or asked for.
         UnverifiableError: an unsafe or missing file, or nothing to verify, or to verify with.
     """
-    evidence = Evidence(path, _name(path, head, sid), key, head, checkpoint, tuple(vkeys))
+    name = _name(path, head, sid)
+    evidence = Evidence(path, name, key, head, checkpoint, tuple(vkeys), auditor)
     with inspecting(evidence, (*marks, *expected(demand)), progress) as found:
         found.run()
         return judge(found, demand, now)

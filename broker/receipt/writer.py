@@ -17,18 +17,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 from weakref import WeakSet
 
 from broker.errors import FatalStoreError, InputError, RecordError, StoreError
 from broker.limits import MAX_GROUP_LINES, MAX_GROUP_S
-from broker.receipt.disk import Disk
 from broker.receipt.entry import SEAL_REASONS, Entry, encode_data, format_at
 from broker.receipt.form import OPEN, RECEIPT, SEAL
 from broker.receipt.journal import Journal
-from broker.receipt.keys import Key
 from broker.receipt.merkle import EMPTY_ROOT
 
 _GROUP_NS: Final = int(MAX_GROUP_S * 1_000_000_000)
@@ -44,11 +41,11 @@ class Receipt:
     interrupted an append: let it raise, and seal where that is caught.
     """
 
-    def __init__(self, sid: str, path: Path, head: Path, key: Key, system: Disk) -> None:
-        self.sid = sid
-        self.path = path
-        self.head_path = head
-        self._journal = Journal(sid, path, head, key, system)
+    def __init__(self, journal: Journal) -> None:
+        self.sid = journal.sid
+        self.path = journal.path
+        self.head_path = journal.head_path
+        self._journal = journal
         self._mutex = threading.Lock()
         self._waiting_at = 0
         self._closed = False

@@ -101,3 +101,17 @@ def abandoned(sessions: Path) -> Iterator[tuple[str, Alive]]:
             except StoreError:
                 continue
             yield name, lock
+
+
+def running(sessions: Path) -> list[str]:
+    """Return the names of the sessions in the folder that some process runs now."""
+    found = []
+    for path in sorted(sessions.glob(f"*/{LOCK_NAME}")):
+        try:
+            lock = Alive.hold(path.parent, create=False)
+        except StoreError as error:
+            if error.code == "store.alive":
+                found.append(path.parent.name)
+        else:
+            lock.drop()
+    return found

@@ -23,26 +23,33 @@ from typing import Final
 from broker.budget import MemoryBudget
 from broker.catalogs import Catalogs, load_catalogs
 from broker.errors import BrokerError
-from broker.events import Bus
+from broker.events import Bus, CheckpointFailed
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
 from broker.policy import policy_loader
 from broker.receipt import disk
+from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile, of_receipt
+from broker.receipt.covering import FollowedTree
+from broker.receipt.keyring import line_key_path, signing_key_path
 from broker.receipt.keys import load_key, load_or_create_key
+from broker.receipt.rotation import CHECKPOINT_NAME, finish
+from broker.receipt.sealing import AuditorKey
+from broker.receipt.signing import load_or_create_signing_key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
 from broker.scope import parse_scope, render
 from broker.sessions.alive import Alive
+from broker.sessions.checkpointing import Checkpointer, Track
 from broker.sessions.conceal import Concealer, concealed_names
 from broker.sessions.custody import Custody
 from broker.sessions.past import Past
 from broker.sessions.records import intent_data, opening_data, ticket_data
 from broker.ticket import mint, session_key
 
-KEY_NAME: Final = "receipt.key"
+LEVEL: Final = "signed"  # what a session promises of its receipt
 POLICIES: Final = "policies"
 SID_BYTES: Final = 16
 
@@ -67,6 +74,7 @@ class Ground:
     resolver: Resolver
     custody: Custody
     receipt: Receipt
+    checkpoints: Checkpointer
     alive: Alive
     outside: Outside
     at: int
@@ -74,10 +82,30 @@ class Ground:
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
+    def end(self) -> str:
+        """
+        Sign the last checkpoint of a sealed receipt, and give the session's lock back.
+
+        Returns:
+            Why it could not be signed, or nothing. The lock's file stays then, so that the next
+            start finds the session and signs it.
+        """
+        fault = self.checkpoints.end()
+        if fault:
+            self.alive.drop()
+        else:
+            self.alive.release()
+        return fault
+
+    def abandon(self) -> None:
+        """Give the lock back and leave the rest to the next start."""
+        self.checkpoints.stop()
+        self.alive.drop()
+
 
 def key_path(home: Home) -> Path:
     """Return where the installation's secret lies; it signs receipts and tickets."""
-    return home.keys / KEY_NAME
+    return line_key_path(home)
 
 
 def check_folders(home: Home) -> None:
@@ -91,6 +119,7 @@ def check_folders(home: Home) -> None:
         (home.state, "state folder"),
         (home.sessions, "folder of sessions"),
         (home.heads, "folder of heads"),
+        (home.checkpoints, "folder of checkpoints"),
         (home.config, "configuration folder"),
         (home.config / "catalogs", "folder of catalogs"),
         (home.config / POLICIES, "folder of policies"),
@@ -119,6 +148,7 @@ def begin(
     own: Sequence[str],
     outside: Outside,
     needs_enforcement: bool = False,
+    auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
 ) -> Ground:
     """
@@ -134,6 +164,7 @@ def begin(
     scope = parse_scope(texts, at=at, groups=groups, policies=policies)
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+    finish(home)
     key = load_or_create_key(key_path(home), randomness=outside.randomness)
     sid = new_sid(outside.randomness)
     receipts = Receipts(home, key)
@@ -151,11 +182,18 @@ def begin(
             intent=str(typed.get("digest", "")),
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
-        opening = opening_data(agent, workspace, needs_enforcement, conceal)
-        receipt = receipts.create(sid, opening=opening, at=at)
+        opening = {
+            **opening_data(agent, workspace, needs_enforcement, conceal),
+            "level": LEVEL,
+        }
+        receipt = receipts.create(
+            sid, opening=opening, at=at, auditor=auditor, randomness=outside.randomness
+        )
         if typed:
             receipt.append("intent", typed, at=at)
         receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)
+        checkpoints = checkpointer(home, receipts, receipt, outside)
+        checkpoints.begin()
     except BrokerError:
         alive.drop()
         raise
@@ -173,6 +211,7 @@ def begin(
         resolver,
         custody,
         receipt,
+        checkpoints,
         alive,
         outside,
         at,
@@ -187,6 +226,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     Rebuild what an unsealed session stood on; see ``Session.resume``.
     """
     check_folders(home)
+    finish(home)
     key = load_key(key_path(home))
     ticket_key = session_key(key.secret, sid)
     receipts = Receipts(home, key)
@@ -201,6 +241,8 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+        checkpoints = checkpointer(home, receipts, receipt, outside)
+        checkpoints.begin()
     except BrokerError:
         alive.drop()
         raise
@@ -213,5 +255,46 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     )
     custody = Custody(guard, ticket_key, past.tickets, past.holders)
     return Ground(
-        workspace, catalogs, resolver, custody, receipt, alive, outside, past.at, concealer
+        workspace,
+        catalogs,
+        resolver,
+        custody,
+        receipt,
+        checkpoints,
+        alive,
+        outside,
+        past.at,
+        concealer,
     )
+
+
+def checkpointer(
+    home: Home, receipts: Receipts, receipt: Receipt, outside: Outside
+) -> Checkpointer:
+    """
+    Return what signs the checkpoints of a session, and of the ledger; it has not begun.
+
+    Raises:
+        UnverifiableError: the signing key is unsafe, or the ledger's checkpoint is.
+        StoreError: there is no key, and none can be made.
+    """
+    sid, ledger = receipt.sid, receipts.ledger
+    own = checkpoint_file(home, sid, outside.randomness)
+    rows = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), own.key, OF_LEDGER)
+    tree = FollowedTree(ledger.path, ledger.head_path, rows.read())
+    return Checkpointer(
+        [Track(receipt.snapshot, own), Track(tree.snapshot, rows)],
+        tell=lambda why: outside.bus.publish(CheckpointFailed(outside.clock(), sid, why)),
+    )
+
+
+def checkpoint_file(home: Home, sid: str, randomness: Randomness = os.urandom) -> CheckpointFile:
+    """
+    Return the file of a session's checkpoint, with the key that signs it.
+
+    Raises:
+        UnverifiableError: the key is unsafe.
+        StoreError: there is none, and none can be made.
+    """
+    key = load_or_create_signing_key(signing_key_path(home), randomness=randomness)
+    return CheckpointFile(home.checkpoints / sid, key, of_receipt(sid))

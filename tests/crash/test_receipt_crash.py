@@ -22,7 +22,8 @@ from typing import Any
 
 import pytest
 
-from broker.errors import FatalStoreError
+from broker.errors import FatalStoreError, UnverifiableError
+from broker.receipt.audit import audit_all
 from broker.receipt.disk import DISK
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
@@ -123,6 +124,18 @@ def sealed_kind(scene: Scene) -> str:
     return scene.receipts.resume("s1", at=AT).seal("abandoned", at=AT).kind
 
 
+def check_ledger(scene: Scene, acknowledged: dict[int, str]) -> None:
+    """See that auditing everything takes no crash for an attack."""
+    try:
+        found = {each.sid: each.state for each in audit_all(scene.receipts)}
+    except UnverifiableError as error:
+        assert (error.code, acknowledged) == ("unverifiable.nothing", {})
+        return
+    assert set(found.values()) <= FINE | {"EMPTY"}
+    if acknowledged:
+        assert found["s1"] in FINE
+
+
 @pytest.mark.parametrize("act", [before, within])
 def test_every_call_may_be_the_last(tmp_path: Path, act: Callable[..., Any]) -> None:
     """Killed at any call of its life, a session keeps the law, and the next writer goes on."""
@@ -137,11 +150,16 @@ def test_every_call_may_be_the_last(tmp_path: Path, act: Callable[..., Any]) -> 
         scene = Scene(new_receipts(place))
         acknowledged = acknowledged_in(log)
         check_law(scene, "s1", acknowledged)
+        check_ledger(scene, acknowledged)
         answer = outcome(partial(sealed_kind, scene))
-        assert answer in {"seal", "store.sealed", "store.never_began", "unverifiable.missing"}
-        if answer in {"store.never_began", "unverifiable.missing"}:
+        check_ledger(scene, acknowledged)
+        if answer in {"store.never_began", "unverifiable.missing", "unverifiable.nothing"}:
             assert not acknowledged
+            fill(scene.receipts, "s2", 1).seal("complete", at=AT)
+            check_ledger(scene, acknowledged)
         else:
+            assert answer in {"seal", "store.sealed"}
+            assert scene.receipts.ledger.read().sessions["s1"].end is not None
             check_law(scene, "s1", acknowledged)
             assert scene.outcome("s1") in {"SEALED", "INTERRUPTED"}
 

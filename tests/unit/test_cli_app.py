@@ -14,6 +14,7 @@ GROUPS = {
     "scope": ("show", "check"),
     "policy": ("list", "show", "check"),
     "ticket": ("show", "attenuate", "verify"),
+    "key": ("show", "new", "rotate", "archive"),
 }
 COMMANDS = [
     words

@@ -34,6 +34,14 @@ def test_enabled_is_read(tmp_path: Path, value: bool) -> None:
     assert load_config(tmp_path).enabled is value
 
 
+def test_an_auditor_is_named_beside_the_configuration(tmp_path: Path) -> None:
+    """The auditor's file is looked for beside the configuration, or where it is said to be."""
+    write(tmp_path, '[broker]\nforward = "auditor.pub"\n')
+    assert load_config(tmp_path).forward == tmp_path / "auditor.pub"
+    write(tmp_path, '[broker]\nforward = "/keys/auditor.pub"\n')
+    assert load_config(tmp_path).forward == Path("/keys/auditor.pub")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
@@ -45,6 +53,8 @@ def test_enabled_is_read(tmp_path: Path, value: bool) -> None:
         ("[broker]\nenabled = \n", 2, "line 2"),
         ("[broker]\nx.y = 1\n", 2, "x"),
         ("broker = 1\n", 1, "broker"),
+        ("[broker]\nforward = true\n", 2, "in quotes"),
+        ('[broker]\nforward = ""\n', 2, "in quotes"),
     ],
 )
 def test_what_is_not_understood_is_an_error_with_its_line(

@@ -11,6 +11,7 @@ import pytest
 
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
 from broker.receipt.evidence import Evidence, opened
+from broker.receipt.ratchetfile import ratchet_path
 from broker.receipt.signing import SigningKey
 from tests.receiptkit import KEY, Scene, fill, outcome
 
@@ -109,7 +110,7 @@ def test_a_receipt_that_is_gone_is_missed_by_whoever_knew_it(scene: Scene) -> No
 def test_the_vouchers_are_read_before_the_receipt(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Head, checkpoint, receipt: so a line written meanwhile is never missed in the receipt."""
+    """Ratchet, head, checkpoint, receipt: a line written meanwhile is never missed in the last."""
     note(scene)
     order = []
     real = os.open
@@ -122,7 +123,7 @@ def test_the_vouchers_are_read_before_the_receipt(
     what = evidence(scene)
     with opened(what):
         pass
-    assert order == [what.head, what.checkpoint, what.path]
+    assert order == [ratchet_path(what.head), what.head, what.checkpoint, what.path]
 
 
 def test_nothing_stays_open(scene: Scene) -> None:

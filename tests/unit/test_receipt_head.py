@@ -92,3 +92,46 @@ def test_no_bit_of_a_slot_can_change(bit: int) -> None:
     changed[bit // 8] ^= 1 << bit % 8
     with pytest.raises(Break):
         FORM.read(bytes(changed) + BLANK)
+
+
+# ── with an aggregate ──
+
+
+def forward(n: int) -> bytes:
+    """Return an authentic slot over n lines of a forward-secure session."""
+    return FORM.slot(Head(n, LAST, 100 * n, "cd" * 32))
+
+
+def test_a_forward_head_says_so_from_the_start() -> None:
+    """The head of a forward-secure session has an aggregate before there is a line."""
+    slots = FORM.read(FORM.first("cd" * 32))
+    assert slots.head == Head(0, genesis("s1"), 0, "cd" * 32)
+    assert next(iter(json.loads(forward(7)))) == "agg"
+    assert len(forward(2**53 - 1)) == SLOT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("content", "n", "number", "torn"),
+    [
+        (forward(5) + forward(5), 5, 0, False),
+        (forward(5) + forward(4), 5, 0, False),
+        (forward(5) + b"x" * SLOT_BYTES, 5, 0, False),
+        (b"x" * SLOT_BYTES + forward(5), 5, 1, True),
+        (forward(6)[:100] + forward(5)[100:] + forward(5), 5, 1, True),
+        (forward(5) + BLANK, 5, 0, False),
+    ],
+)
+def test_slot_1_repeats_slot_0(content: bytes, n: int, number: int, torn: bool) -> None:
+    """With an aggregate only a torn slot 0 says that a newer line had been written."""
+    slots = FORM.read(content)
+    assert (slots.head.n, slots.slot, slots.torn) == (n, number, torn)
+
+
+def test_the_aggregate_is_under_the_tag() -> None:
+    """An aggregate can be neither changed nor taken away without the key."""
+    for changed in (
+        forward(5).replace(b"cd", b"ce"),
+        forward(5).replace(b'"agg":"' + b"cd" * 32 + b'",', b""),
+    ):
+        with pytest.raises(Break):
+            FORM.read(changed.rstrip(b" \n").ljust(SLOT_BYTES - 1) + b"\n" + BLANK)

@@ -137,7 +137,8 @@ def test_a_recovery_calls_in_order(scene: Scene, faults: Faults) -> None:
     faults.calls.clear()
     scene.receipts.resume("s1", at=AT).close()
     aside, cut, line = ["write", "sync", "sync"], ["truncate", "sync"], ["write", "sync"]
-    assert faults.calls == [*aside, *cut, *line, "pwrite", "sync"]
+    row = ["write", "sync", "pwrite", "sync"]
+    assert faults.calls == [*aside, *cut, *line, "pwrite", "sync", *row]
 
 
 def test_a_fault_during_the_last_seal_leaves_a_receipt_to_mend(
@@ -178,11 +179,15 @@ def test_a_disk_that_stays_full_is_written_to_no_more(scene: Scene, faults: Faul
 
 
 def test_a_session_begins_in_order(tmp_path: Path) -> None:
-    """Head, names, space held back, line 0, head: each is durable before the next."""
+    """Head, names, space held back, line 0, head, row: each is durable before the next."""
     faults = Faults()
-    fill(new_receipts(tmp_path, faults.disk()), "s9", 0)
+    receipts = new_receipts(tmp_path, faults.disk())
+    receipts.ledger.ready(AT)
+    faults.calls.clear()
+    fill(receipts, "s9", 0)
     head, names, space = ["write", "sync", "sync"], ["sync", "sync"], ["write", "sync"]
-    assert faults.calls == [*head, *names, *space, "write", "sync", "pwrite", "sync"]
+    line, row = ["write", "sync", "pwrite", "sync"], ["write", "sync", "pwrite", "sync"]
+    assert faults.calls == [*head, *names, *space, *line, *row]
 
 
 def test_a_short_write_on_a_full_disk_seals(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import InputError, UnverifiableError
+from broker.errors import InputError
 from broker.receipt import SessionInfo, verify
 from broker.receipt.head import HeadForm
 from tests.receiptkit import AT, KEY, Scene, fill, new_receipts, outcome
@@ -66,8 +66,9 @@ def test_a_bad_opening_leaves_nothing_to_verify(scene: Scene) -> None:
 
 def test_a_fragment_of_the_first_line_is_nothing(scene: Scene) -> None:
     """A session whose open line was cut off never began, and is not mended into a receipt."""
-    fill(scene.receipts, "s4", 0).close()
-    content = scene.content("s4")[:-9]
+    content = scene.content("s3").partition(b"\n")[0][:-9]
+    scene.path("s4").parent.mkdir()
+    scene.path("s4").touch(mode=0o600)
     scene.path("s4").write_bytes(content)
     scene.head("s4").write_bytes(HeadForm("s4", KEY).first())
     assert scene.outcome("s4") == "unverifiable.nothing"
@@ -88,11 +89,9 @@ def test_resume_refuses_what_it_must(scene: Scene) -> None:
     assert outcome(lambda: scene.receipts.resume("s1", at=AT)) == "store.sealed"
     assert outcome(lambda: scene.receipts.resume("s9", at=AT)) == "unverifiable.missing"
     scene.head("s2").unlink()
-    with pytest.raises(UnverifiableError, match="no head"):
-        scene.receipts.resume("s2", at=AT)
+    assert outcome(lambda: scene.receipts.resume("s2", at=AT)) == "no_head"
     scene.path("s3").unlink()
-    with pytest.raises(UnverifiableError, match="no receipt"):
-        scene.receipts.resume("s3", at=AT)
+    assert outcome(lambda: scene.receipts.resume("s3", at=AT)) == "missing"
 
 
 def test_resume_refuses_a_tampered_receipt_and_writes_nothing(scene: Scene) -> None:

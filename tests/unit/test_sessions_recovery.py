@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 
 import pytest
 
+from broker.receipt.head import Head, HeadForm
+from broker.receipt.writer import Receipt
+from broker.sessions.alive import Alive
 from broker.sessions.recovery import Recovered, seal_abandoned
 from tests.sessionkit import Bench, bench, drop
 
@@ -61,19 +65,78 @@ def test_a_receipt_that_was_tampered_with_is_never_sealed(bench: Bench) -> None:
     assert recovered(bench) == []
 
 
-@pytest.mark.parametrize("left", ["sealed", "empty", "no receipt"])
-def test_a_session_killed_at_its_first_or_last_step(bench: Bench, left: str) -> None:
-    """Killed right after the seal, or before the first entry, there is nothing to tell."""
+def test_a_session_killed_right_after_its_seal(bench: Bench) -> None:
+    """There is nothing to tell, and the ledger gets the row that was missing."""
     session = bench.open()
-    if left == "sealed":
-        session._receipt.seal("complete", at=bench.clock())
+    Receipt.seal(session._receipt, "complete", at=bench.clock())
     drop(session)
-    if left != "sealed":
-        receipts = bench.receipts()
-        os.unlink(receipts.head_path(session.sid))
-        os.unlink(session.receipt_path)
-    if left == "empty":
-        receipts.create(session.sid, opening={}, at=bench.clock()).close()
-    (found,) = recovered(bench)
-    assert (found.fault == "") == (left != "no receipt")
+    assert bench.receipts().ledger.read().sessions[session.sid].end is None
+    assert recovered(bench) == [Recovered(session.sid)]
+    end = bench.receipts().ledger.read().sessions[session.sid].end
+    assert end is not None
+    assert end.reason == "complete"
     assert recovered(bench) == []
+
+
+def test_a_session_killed_before_its_first_line(bench: Bench) -> None:
+    """A head that covers nothing and an empty receipt are nothing to tell of."""
+    bench.open().seal()
+    receipts = bench.receipts()
+    path, head = receipts.path("killed"), receipts.head_path("killed")
+    Alive.begin(path.parent).drop()
+    path.touch(mode=0o600)
+    head.write_bytes(HeadForm("killed", bench.key()).first())
+    assert recovered(bench) == [Recovered("killed")]
+    assert recovered(bench) == []
+
+
+def test_a_session_killed_before_its_row(bench: Bench) -> None:
+    """A receipt of one line without a row gets its row, then its seal and the row of that."""
+    session = bench.open()
+    ledger = bench.receipts().ledger
+    files = (ledger.path, ledger.head_path, bench.home.ledger / "checkpoint")
+    copies = {path: path.read_bytes() for path in files}
+    killed = bench.open()
+    (bench.home.checkpoints / killed.sid).unlink()  # signed after what is cut off here
+    cut = killed.receipt_path.read_bytes().partition(b"\n")[0] + b"\n"
+    last = sha256(cut[:-1]).hexdigest()
+    drop(killed)
+    killed.receipt_path.write_bytes(cut)
+    slot = HeadForm(killed.sid, bench.key()).slot(Head(1, last, len(cut)))
+    bench.receipts().head_path(killed.sid).write_bytes(slot.ljust(1024, b"\0"))
+    for path, content in copies.items():
+        path.write_bytes(content)
+    assert recovered(bench) == [Recovered(killed.sid)]
+    listed = ledger.read().sessions[killed.sid]
+    assert (listed.first, listed.end and listed.end.reason) == (last, "abandoned")
+    session.seal()
+
+
+@pytest.mark.parametrize("taken", ["receipt", "both"])
+def test_a_session_that_was_taken_away_is_told(bench: Bench, taken: str) -> None:
+    """A session that began and is gone is a loss, said once."""
+    session = bench.open()
+    drop(session)
+    os.unlink(session.receipt_path)
+    if taken == "both":
+        os.unlink(bench.receipts().head_path(session.sid))
+    (found,) = recovered(bench)
+    assert "does not verify" in found.fault
+    assert recovered(bench) == []
+
+
+def test_where_the_ledger_does_not_verify_nothing_is_touched(bench: Bench) -> None:
+    """Once the ledger is back, what was abandoned is still sealed."""
+    session = bench.open()
+    drop(session)
+    ledger = bench.receipts().ledger
+    content = ledger.path.read_bytes()
+    ledger.path.unlink()
+    before = session.receipt_path.read_bytes()
+    (found,) = recovered(bench)
+    assert "the ledger does not verify" in found.fault
+    assert session.receipt_path.read_bytes() == before
+    ledger.path.write_bytes(content)
+    ledger.path.chmod(0o600)
+    assert recovered(bench) == [Recovered(session.sid)]
+    assert bench.verdict(session.sid).reason == "abandoned"

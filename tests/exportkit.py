@@ -16,7 +16,7 @@ from tests.receiptkit import AT, SECOND
 SIGNER = SigningKey.of(bytes(range(32)))
 SID = "abc1"
 
-EVIL = '=HYPERLINK("http://evil.example"; "x")\x1b]0;owned\x07\u202e'
+EVIL = '=HYPERLINK("http://evil.example"; "x")\x1b]0;owned\x07\u202e\x9b2J'
 
 ENTRIES: tuple[tuple[str, dict[str, object]], ...] = (
     ("intent", {"line": "tidy up; =1+1", "digest": "ab" * 32}),

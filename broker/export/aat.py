@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Final
 
-from broker.export.fields import Data, refused, subjects, text, urn, uuid_of, wording
+from broker.export.fields import Data, refused, subjects, text, urn, uuid_of, visible, wording
 from broker.export.source import Line
 from broker.receipt.entry import Entry, canonical, format_at
 from broker.receipt.form import OPEN, SEAL
@@ -50,7 +50,7 @@ def records(lines: Iterable[Line], sid: str) -> Iterator[bytes]:
     for line in lines:
         if line.entry.kind == OPEN:
             agent = text(line.entry.data, "agent") or _NOTHING
-        record = _record(line, sid, agent, before)
+        record = visible(_record(line, sid, agent, before))
         told = canonical(record).encode()
         before = str(record["record_id"]), sha256(told).hexdigest()
         yield told + b"\n"

@@ -27,7 +27,17 @@ from hashlib import sha256
 from typing import Any, Final
 
 from broker.export.didkey import did_key
-from broker.export.fields import PRODUCT, Data, refused, subjects, text, texts, urn, uuid_of
+from broker.export.fields import (
+    PRODUCT,
+    Data,
+    refused,
+    subjects,
+    text,
+    texts,
+    urn,
+    uuid_of,
+    visible,
+)
 from broker.export.source import Line
 from broker.limits import MAX_TICKETS
 from broker.receipt.entry import Entry, canonical, format_at
@@ -43,6 +53,7 @@ _UNKNOWN: Final = ("unknown", "medium")
 _COMMAND: Final = ("system.command.execute", "high")
 _READ: Final = ("filesystem.file.read", "low")
 _WRITE: Final = ("filesystem.file.modify", "medium")
+_FAILED: Final = {"status": "failure"}
 
 Receipt = dict[str, Any]
 
@@ -91,7 +102,7 @@ def receipts(lines: Iterable[Line], sid: str, public: bytes, issued_at: int) -> 
         if held is not None:
             yield held
         said["chain"] = _chain(held, sid)
-        held = _receipt(entry, said, sid, public, issued_at)
+        held = visible(_receipt(entry, said, sid, public, issued_at))
     if held is not None:
         yield held
 
@@ -223,9 +234,6 @@ def _failure(entry: Entry) -> dict[str, object]:
             **_FAILED,
         }
     return {"error": "the agent says that it failed", **_FAILED}
-
-
-_FAILED: Final = {"status": "failure"}
 
 
 def _keep(kept: OrderedDict[str, Data], name: str, value: Data, most: int) -> None:

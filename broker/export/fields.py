@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
-from broker.receipt.display import shown
+from broker.receipt.display import escaped, shown
 from broker.receipt.entry import Entry
 
 Data = Mapping[str, object]
@@ -53,6 +53,20 @@ def subjects(data: Data) -> list[str]:
             if "more" in subject:
                 found.append(f"{subject['more']} more")
     return found
+
+
+def visible(value: Any) -> Any:
+    r"""
+    Return JSON data with every text in it spelled so that a terminal does nothing but show it.
+
+    >>> visible({"a": ["x\x9by", 1]})
+    {'a': ['x\\u009by', 1]}
+    """
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, dict):
+        return {name: visible(each) for name, each in value.items()}
+    return [visible(each) for each in value] if isinstance(value, list) else value
 
 
 def refused(entry: Entry) -> bool:

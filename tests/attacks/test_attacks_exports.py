@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from broker.export import dsse, intoto
+from broker.export import dsse, formats, intoto
 from broker.receipt.entry import canonical
 from tests.console import Console
 from tests.exportkit import EVIL, LINES, SID, home_at, session, signer_of
@@ -33,7 +33,7 @@ def scene(broker: Console, broker_home: Path, tmp_path: Path) -> Path:
     session(home)
     session(home, "other", more=2)
     signer_of(home)
-    for name in ("in-toto", "aat", "otel", "csv"):
+    for name in formats.FORMATS:
         words = ("receipt", "export", SID, "--format", name, "-o", str(tmp_path / name))
         assert broker(*words).code == 0
     return tmp_path
@@ -140,8 +140,9 @@ def test_o05_nothing_in_an_export_acts(broker: Console, scene: Path) -> None:
     assert not [cell for row in rows for cell in row if cell[:1] in {*"=+-@\t\r"}]
     assert any(cell.startswith("'=HYPERLINK") and "\\u001b]0;" in cell for cell in rows[6])
     assert any(cell.startswith("agent: +cmd") for cell in rows[10])
-    for line in (scene / "otel").read_text(encoding="utf-8").splitlines():
-        assert line.isprintable()
+    for name in ("otel", "aat", "agent-receipts", "in-toto"):
+        lines = (scene / name).read_bytes().decode().split("\n")[:-1]
+        assert all(line.isprintable() for line in lines), name
 
 
 @pytest.mark.parametrize("gone", range(1, LINES))

@@ -28,6 +28,7 @@ from broker.receipt.evidence import Evidence
 if TYPE_CHECKING:
     from broker.home import Home
     from broker.receipt import Key
+    from broker.receipt.sealing import Auditor
     from broker.receipt.signing import VerifyKey
 
 
@@ -42,6 +43,7 @@ class Asked:
     no_head: bool = False
     checkpoint: str | None = None
     vkeys: tuple[str, ...] = ()
+    auditor_key: str | None = None
 
 
 def is_file(typed: str | None) -> bool:
@@ -67,6 +69,7 @@ def evidence(asked: Asked, home: Home) -> Evidence:
         (asked.key_file, "key"),
         (asked.head, "head"),
         (asked.checkpoint, "checkpoint"),
+        (asked.auditor_key, "auditor's key"),
     ):
         if typed is not None and not os.path.lexists(typed):
             raise UnverifiableError(f"there is no {what} at `{typed}`", code="unverifiable.missing")
@@ -76,7 +79,7 @@ def evidence(asked: Asked, home: Home) -> Evidence:
 def _check_words(asked: Asked) -> None:
     if asked.no_head and asked.head:
         raise InputError("--head and --no-head: say one of them")
-    given = (asked.key_file, asked.head, asked.checkpoint, *asked.vkeys)
+    given = (asked.key_file, asked.head, asked.checkpoint, asked.auditor_key, *asked.vkeys)
     if asked.level == "chain" and any(given):
         raise InputError("--level chain uses no key, head or checkpoint: leave them out")
 
@@ -104,6 +107,7 @@ def _of_session(asked: Asked, home: Home) -> Evidence:
         _head(asked, head),
         home.checkpoints / sid if asked.checkpoint is None else Path(asked.checkpoint),
         _vkeys(asked, home),
+        _auditor(asked),
     )
 
 
@@ -116,9 +120,16 @@ def _key(asked: Asked, home: Home) -> Key | None:
     try:
         return installation_key(home)
     except UnverifiableError as error:
-        if error.code == "unverifiable.missing" and asked.level in ("chain", "signed"):
+        dispensable = asked.level in ("chain", "signed") or asked.auditor_key is not None
+        if error.code == "unverifiable.missing" and dispensable:
             return None
         raise
+
+
+def _auditor(asked: Asked) -> Auditor | None:
+    from broker.receipt.sealing import load_auditor
+
+    return None if asked.auditor_key is None else load_auditor(Path(asked.auditor_key))
 
 
 def _named(home: Home, name: str | None) -> str:
@@ -156,12 +167,13 @@ def _of_file(asked: Asked, home: Home) -> Evidence:
     path = Path(asked.id or "")
     if asked.level == "chain":
         return Evidence(path, stated_sid(path), None)
-    key = _key_for_copy(asked, home)
+    auditor = _auditor(asked)
+    key = None if auditor is not None and asked.key_file is None else _key_for_copy(asked, home)
     head = _head(asked, None)
     checkpoint = None if asked.checkpoint is None else Path(asked.checkpoint)
-    if key is None and head is not None:
+    if key is None and auditor is None and head is not None:
         raise InputError("a head is read with the key: give --key-file too")
-    if key is None and checkpoint is None:
+    if key is None and auditor is None and checkpoint is None:
         raise InputError("without the key, give --checkpoint FILE and the signer's --vkey")
     if head is None and checkpoint is None and not asked.no_head:
         raise InputError(
@@ -169,7 +181,7 @@ def _of_file(asked: Asked, home: Home) -> Evidence:
             "--checkpoint FILE, or accept that by --no-head"
         )
     vkeys = () if checkpoint is None else _vkeys(asked, home)
-    return Evidence(path, stated_sid(path), key, head, checkpoint, vkeys)
+    return Evidence(path, stated_sid(path), key, head, checkpoint, vkeys, auditor)
 
 
 def _key_for_copy(asked: Asked, home: Home) -> Key | None:

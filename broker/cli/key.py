@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker.cli import auditorkey
 from broker.cli.exits import ALLOWED
 from broker.cli.output import json_out, out, printable, table
 from broker.cli.typed import Json
@@ -234,3 +235,6 @@ def _day(at: int) -> str:
     from broker.instants import format_instant
 
     return format_instant(at // 10**9 * 10**9)
+
+
+app.command("auditor", epilog=auditorkey.EXAMPLES)(auditorkey.auditor)

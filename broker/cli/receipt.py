@@ -15,16 +15,17 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import out, paint, printable
+from broker.cli.statefile import StateFile, cores
 from broker.cli.typed import Json
 from broker.cli.verdicts import Document, broken, place, told
 from broker.errors import Break, BrokerError, InputError, UnverifiableError
-from broker.receipt.demand import Level
 
 if TYPE_CHECKING:
     from broker.cli.evidence import Asked
@@ -41,16 +42,20 @@ Examples:
   broker receipt k3v --verify --require-seal --level signed
   broker receipt k3v --verify --expect-head 12:9f2c…    what you wrote down last time
   broker receipt k3v --verify --continue                every broken line, not the first alone
+  broker receipt k3v --since k3v.state                  only what is new since the last time
   broker receipt --json > session.json
 
 \b
 An auditor's copy, on a machine that holds no secret:
   broker receipt copy/receipt.jsonl --checkpoint copy/checkpoint --vkey broker.vkey
+  broker receipt copy/receipt.jsonl --head copy/head --auditor-key auditor.key \\
+    --expect-head 3:9f2c…             a forward-secure one, and how it was told to begin
 
 \b
 Levels, each of which includes those above it:
   chain     lines, order and form hold; nobody vouches for them, and no entry is shown
-  mac       every line's tag holds under the key, and a head says how many lines there are
+  mac       every line's tag holds under the key, and a head says how many lines there are; of a
+            forward-secure session, only the auditor's key can check the tags
   signed    a checkpoint signed with the installation's public key covers the lines; for this,
             the secret may be missing
   anchored  somebody outside vouches for that checkpoint
@@ -74,7 +79,7 @@ All = Annotated[
     bool, typer.Option("--all", help="With --verify: every session, and the ledger of them.")
 ]
 LevelOption = Annotated[
-    Level | None,
+    Literal["chain", "mac", "signed", "anchored"] | None,
     typer.Option("--level", help="Demand this level; see below.", show_default="what is promised"),
 ]
 RequireSeal = Annotated[bool, typer.Option("--require-seal", help="Demand that it was sealed.")]
@@ -88,6 +93,24 @@ ExpectHead = Annotated[
 ]
 Continue = Annotated[
     bool, typer.Option("--continue", help="After a break go on, and name every further one.")
+]
+SinceFile = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="STATE",
+        help="Begin where the verification that wrote STATE ended, and write it anew; --verify.",
+    ),
+]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Check tags, order and head, not the lines' JSON; --verify."),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", metavar="N", min=0, help="So many processes.", show_default="one per core"
+    ),
 ]
 NoHead = Annotated[
     bool,
@@ -126,6 +149,14 @@ Vkeys = Annotated[
         show_default="this installation's",
     ),
 ]
+AuditorKeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--auditor-key",
+        metavar="FILE",
+        help="Demand a forward-secure session, and check its tags with this private key.",
+    ),
+]
 
 
 def receipt(
@@ -138,11 +169,15 @@ def receipt(
     require_seal: RequireSeal = False,
     expect_head: ExpectHead = None,
     continue_: Continue = False,
+    since: SinceFile = None,
+    quick: Quick = False,
+    jobs: Jobs = 0,
     no_head: NoHead = False,
     key_file: KeyFile = None,
     head: HeadFile = None,
     checkpoint: CheckpointFile = None,
     vkey: Vkeys = None,
+    auditor_key: AuditorKeyFile = None,
     as_json: Json = False,
 ) -> int:
     """Show and verify the record of a session."""
@@ -157,26 +192,41 @@ def receipt(
         return audit_everything(as_json)
     document = Document() if as_json else None
     try:
-        asked = Asked(id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()))
+        asked = Asked(
+            id_, level, key_file, head, no_head, checkpoint, tuple(vkey or ()), auditor_key
+        )
         expect = None if expect_head is None else expected_head(expect_head)
         demand = Demand(level, require_seal, expect)
-        show = None if verify or level == "chain" else "refused" if refused else "all"
-        if refused and show is None:
-            raise InputError("--refused shows entries: leave out --verify and --level chain")
-        return _Telling(document, show, continue_).tell(asked, demand)
+        bare = verify or quick or since is not None or level == "chain"
+        if refused and bare:
+            raise InputError("--refused shows entries: not with --verify, nor what implies it")
+        if quick and since is not None:
+            raise InputError("--quick and --since: what was read quickly is not kept as verified")
+        how = _How(None if bare else "refused" if refused else "all", continue_, since, quick, jobs)
+        return _Telling(document, how).tell(asked, demand)
     except BrokerError as error:
         if document is not None:
             document.failed(error)
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How a record is gone through: what is shown of it, and what is not read again."""
+
+    show: Literal["all", "refused"] | None
+    goes_on: bool
+    since: str | None
+    quick: bool
+    jobs: int
+
+
 class _Telling:
     """Verifies one record, and tells what comes of it as a text or as a document."""
 
-    def __init__(self, document: Document | None, show: str | None, goes_on: bool) -> None:
+    def __init__(self, document: Document | None, how: _How) -> None:
         self._document = document
-        self._show = show
-        self._goes_on = goes_on
+        self._how = how
 
     def tell(self, asked: Asked, demand: Demand) -> int:
         """Return the exit code."""
@@ -188,23 +238,28 @@ class _Telling:
 
         home = Home.find(os.environ)
         what = evidence(asked, home)
+        state = None if self._how.since is None else StateFile.of(self._how.since, what)
+        since = None if state is None else state.since
         if self._document is None:
             out(paint(f"receipt {what.sid}", "bold") + f"  {printable(str(what.path))}")
         else:
             self._document.begin(what.sid, str(what.path))
-        rows = None
+        rows, marks = None, expected(demand)
         try:
             rows = expected_by_ledger(asked, what, home)
-            marks = expected(demand) if rows is None else (*expected(demand), *rows.marks)
-            with inspecting(what if rows is None else rows.evidence, marks) as found:
+            if rows is not None:
+                what, marks = rows.evidence, (*marks, *rows.marks)
+            with inspecting(what, marks, since, state is not None) as found:
                 try:
                     self._read(found)
                     verdict = judge(found, demand, time.time_ns())
                     if rows is not None:
                         verdict = rows.settle(verdict)
                 except Break as first:
-                    further = found.breaks(first) if self._goes_on else iter(())
+                    further = found.breaks(first) if self._how.goes_on else iter(())
                     return self._broken(first, further)
+                if state is not None:
+                    verdict = state.kept(found, verdict, time.time_ns())
         except Break as error:  # of ledger, head or checkpoint, before a line was read
             return self._broken(error, iter(()))
         except UnverifiableError as error:
@@ -215,7 +270,7 @@ class _Telling:
         if self._document is not None:
             self._document.verified(verdict)
         else:
-            for line in told(verdict, notes_head=self._show is None):
+            for line in told(verdict, notes_head=self._how.show is None):
                 out(line)
         return ALLOWED
 
@@ -223,17 +278,17 @@ class _Telling:
         """Verify to the end, and show the entries that are asked for."""
         from broker.cli.progress import progress
         from broker.cli.story import refuses, story_line
+        from broker.receipt.inspection import Pace
 
-        if self._show is not None and sys.stdout.isatty():
-            bar_for = 0  # the entries themselves show how far it is
-        else:
-            bar_for = found.size
-        with progress(bar_for) as found.progress:
-            if self._show is None:
-                found.run()
+        how = self._how
+        # On a terminal the entries themselves show how far it is.
+        unseen = how.show is None or not sys.stdout.isatty()
+        with progress(found.size if unseen else 0) as bar:
+            if how.show is None:
+                found.run(Pace(how.jobs or cores(), how.quick, bar))
                 return
-            for entry in found.entries():
-                if self._show == "refused" and not refuses(entry):
+            for entry in found.entries(bar):
+                if how.show == "refused" and not refuses(entry):
                     continue
                 if self._document is not None:
                     self._document.entry(entry)

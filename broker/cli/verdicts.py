@@ -55,8 +55,21 @@ def _notes(verdict: Verdict) -> Iterable[str]:
         yield f"signed by {verdict.signer}"
     if verdict.tags == "unchecked" and verdict.signer:
         yield "without the key the lines' tags were not checked: the signature vouches for them"
+    if verdict.trusted_before:
+        yield (
+            f"{verdict.trusted_before} lines were not read again: they verified before, all of "
+            f"them at once at {_instant(verdict.trusted_since)}"
+        )
+    if verdict.quick:
+        yield "quick: what is in the lines was authenticated and not read"
     if verdict.completeness == "UNKNOWN" and verdict.level != "chain":
         yield "nothing here says how many lines there must be: some may be missing at the end"
+
+
+def _instant(at: int) -> str:
+    from broker.instants import format_instant
+
+    return format_instant(at)
 
 
 def broken(found: Break, more: int = 0) -> str:
@@ -140,11 +153,15 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
         "lines": verdict.lines,
         "completeness": verdict.completeness,
         "tags": verdict.tags,
+        "forward": verdict.forward,
         "reason": verdict.reason or None,
         "root": verdict.root or None,
         "head": verdict.head,
         "signed_lines": verdict.signed_lines,
         "signer": verdict.signer or None,
+        "trusted_before": verdict.trusted_before,
+        "trusted_since": _instant(verdict.trusted_since) if verdict.trusted_before else None,
+        "quick": verdict.quick,
         "warnings": list(verdict.warnings),
     }
 

@@ -24,6 +24,7 @@ from broker.receipt import disk
 from broker.receipt.chain import Chain
 from broker.receipt.checkpoint import Checkpoint, CheckpointFile
 from broker.receipt.evidence import read_head
+from broker.receipt.forward import check_end, forward_chain, read_kept
 from broker.receipt.keys import Key
 from broker.receipt.merkle import Frontier
 from broker.receipt.scan import Walk
@@ -120,13 +121,16 @@ def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> b
         UnverifiableError: a file is missing or unsafe.
         OSError: one cannot be read or written.
     """
-    before, slots = file.read(), read_head(head, sid, key)
+    before, kept, slots = file.read(), read_kept(head, sid, key), read_head(head, sid, key)
     fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
     try:
         chain = Chain(sid, key)
+        if slots.head.aggregate:
+            chain = forward_chain(fd, sid, slots.head, kept, None, tree=True)
         for _ in Walk(fd, os.fstat(fd).st_size, chain, slots):
             if before is not None and chain.n == before.size and _root(chain) != before.root:
                 raise chain.broken("root", "the lines so far are not those that were signed")
+        check_end(chain, slots.head)
     finally:
         os.close(fd)
     if chain.closing:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from broker.errors import Break, UnverifiableError
@@ -27,7 +28,8 @@ from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
 from broker.receipt.forward import Rejoined, Witnessed, check_end, forward_chain
 from broker.receipt.keys import Key
-from broker.receipt.scan import CHUNK_BYTES, Walk
+from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
+from broker.receipt.since import Since, fits, stood
 from broker.receipt.survey import survey
 from broker.receipt.untagged import Untagged, stated
 
@@ -55,8 +57,26 @@ class Mark:
     reason: str = "fork"
 
 
-Progress = Callable[[int], None]
-_TOLD_BYTES: Final = 1_048_576  # between two calls of a `Progress`
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """
+    How a file is gone through; none of it changes what holds.
+
+    Args:
+        jobs: how many processes may work on it.
+        quick: check tags, order, links and the head, and do not read what is in the lines.
+        progress: told now and then how many bytes are verified.
+    """
+
+    jobs: int = 1
+    quick: bool = False
+    progress: Progress | None = None
+
+
+STEADY: Final = Pace()
+_EARLIER: Final = "the state of an earlier verification"
+_MET: Final = 8  # marks that a state remembers
+_TOLD_BYTES: Final = 262_144  # between two calls of a `Progress`
 
 
 class Inspection:
@@ -70,7 +90,8 @@ class Inspection:
         evidence: what is read, and what it is verified with.
         files: what is open.
         marks: what else is known of the lines.
-        progress: told now and then how many of ``size`` bytes are verified.
+        since: where a verification ended before; ``trusted`` tells if this one began there.
+        keeps: where this one ends will be asked for, by ``since``.
     """
 
     def __init__(
@@ -78,7 +99,8 @@ class Inspection:
         evidence: Evidence,
         files: Opened,
         marks: Sequence[Mark] = (),
-        progress: Progress | None = None,
+        since: Since | None = None,
+        keeps: bool = False,
     ) -> None:
         self.evidence = evidence
         self.slots = files.slots
@@ -87,22 +109,28 @@ class Inspection:
         self.checkpoint = files.checkpoint if covers else None
         self.size = files.size
         self.promise: Level = "mac"
-        self._known = marks
-        self.progress = progress
-        self._covered = 0  # where the lines under the checkpoint end
+        self.trusted: Since | None = None
+        self.quick = False
         self.done = False
+        self._since = since
+        self._keeps = keeps
+        self._known = list(marks)
+        if since is not None:
+            self._known.append(Mark(since.state.n, _EARLIER, since.state.last))
+        self._covered = 0  # where the lines under the checkpoint end
+        self._met: list[tuple[int, str]] = []
         self._begin(files.fd)
 
     def _begin(self, fd: int) -> None:
         """Stand before line 0 of an open file."""
-        evidence, size = self.evidence, self.size
+        size = self.size
+        self._fd = fd
         try:
             ending = os.pread(fd, _SEAL_LINE_BYTES, max(0, size - _SEAL_LINE_BYTES))
             tree = _SEAL_IN_SIGHT in ending or self.checkpoint is not None
-            self._fd = fd
-            self.chain = self._chain(tree)
+            self.chain = self._chain(tree or self._keeps)
         except OSError as error:
-            raise unreadable("receipt", evidence.path, error) from error
+            raise unreadable("receipt", self.evidence.path, error) from error
         self._walk = Walk(fd, size, self.chain, self.slots)
         self._marks: dict[int, list[Mark]] = {}
         for mark in self._known:
@@ -121,9 +149,35 @@ class Inspection:
             return Untagged(sid, stated(self._fd).kid, tree=tree)
         return Chain(sid, key, tree=tree)
 
+    @property
+    def plain(self) -> bool:
+        """Whether one key signs every line alike, so that lines can be shared out or left out."""
+        return type(self.chain) is Chain
+
+    def _resume(self, since: Since) -> None:
+        """Stand where the verification before ended, if everything fits that."""
+        state, key = since.state, self.evidence.key
+        files = Opened(self._fd, self.size, self.slots, self.checkpoint)
+        if not self.plain or not isinstance(key, Key) or not fits(since, files):
+            return
+        then = Chain.resumed(state, self.chain.sid, key)
+        if then.tree is None:
+            return
+        passed = [mark for n, marks in self._marks.items() if n <= state.n for mark in marks]
+        root = then.tree.root()
+        if not all(stood(mark.n, mark.last, mark.root, since, root) for mark in passed):
+            return
+        self.chain.restore(state)
+        self.promise = since.promise
+        self.trusted = since
+        self._covered = since.covered[2]
+        self._met = list(since.met)
+        self._meet(self._marks.get(state.n, []), state.size)
+        self._marks = {n: marks for n, marks in self._marks.items() if n > state.n}
+
     # ── the lines ──
 
-    def run(self) -> None:
+    def run(self, pace: Pace = STEADY) -> None:
         """
         Verify every line, and what must come after the last one.
 
@@ -131,17 +185,30 @@ class Inspection:
             Break: the first place that is not what was signed.
             UnverifiableError: the file cannot be read, or holds nothing to verify.
         """
-        for _ in self._lines():
-            pass
+        try:
+            if self._since is not None:
+                self._resume(self._since)
+            self.quick = pace.quick and self.plain
+            if self.quick and self.checkpoint is None and not self._keeps:
+                self.chain.tree = None
+            self._walk.run(
+                jobs=pace.jobs if self.plain else 1,
+                progress=pace.progress,
+                quick=self.quick,
+                stops={n: partial(self._at, n) for n in {1, *self._marks}},
+            )
+        except OSError as error:
+            raise unreadable("receipt", self.evidence.path, error) from error
+        self._end()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
         """
         Yield the entries, each only after it was authenticated; see ``lines``.
         """
-        for entry, _ in self.lines():
+        for entry, _ in self.lines(progress):
             yield entry
 
-    def lines(self) -> Iterator[tuple[Entry, bytes]]:
+    def lines(self, progress: Progress | None = None) -> Iterator[tuple[Entry, bytes]]:
         """
         Yield the entries with their bytes, each only after it was authenticated.
 
@@ -150,11 +217,14 @@ class Inspection:
         the head over lines whose keys are gone, so all lines are verified first then, in a
         copy of our own.
 
+        Args:
+            progress: told now and then how many bytes are verified.
+
         Raises:
             Break, UnverifiableError: as ``run``; also where nothing authenticates the entries.
         """
         if self.tagged:
-            yield from self._read()
+            yield from self._read(progress)
             return
         if self.checkpoint is None and not self.vouched:
             raise UnverifiableError(
@@ -167,9 +237,9 @@ class Inspection:
         with tempfile.TemporaryFile() as copy:
             self._copy(copy.fileno())
             self._begin(copy.fileno())
-            self.run()
+            self.run(Pace(progress=progress))
             self._begin(copy.fileno())
-            yield from self._read()
+            yield from self._read(None)
 
     def _copy(self, target: int) -> None:
         at = 0
@@ -183,36 +253,40 @@ class Inspection:
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
 
-    def _read(self) -> Iterator[tuple[Entry, bytes]]:
+    def _read(self, progress: Progress | None) -> Iterator[tuple[Entry, bytes]]:
         chain = self.chain
+        told = 0
         for line in self._lines():
+            if progress is not None and chain.size - told >= _TOLD_BYTES:
+                told = chain.size
+                progress(told)
             entry = Entry(
                 chain.n - 1, chain.last, chain.kind, parse_at(chain.at), json.loads(chain.text)
             )
             yield entry, line
 
     def _lines(self) -> Iterator[bytes]:
-        """Walk the lines, and meet each mark where it stands."""
+        """Walk the lines one by one, and meet each mark where it stands."""
         chain = self.chain
         walk = iter(self._walk)
-        told = 0
         while True:
             start = chain.size
-            if self.progress is not None and start - told >= _TOLD_BYTES:
-                told = start
-                self.progress(start)
             try:
                 line = next(walk)
             except StopIteration:
                 break
             except OSError as error:
                 raise unreadable("receipt", self.evidence.path, error) from error
-            if chain.n in self._marks:
-                self._meet(self._marks.pop(chain.n), start)
-            if chain.n == 1:
-                self.promise = promised(chain.text)
+            if chain.n == 1 or chain.n in self._marks:
+                self._at(chain.n, start)
             yield line
         self._end()
+
+    def _at(self, n: int, start: int) -> None:
+        """Look at what ``n`` lines ask for; the last of them begins at ``start``."""
+        self._meet(self._marks.pop(n, []), start)
+        if n == 1:
+            self.promise = promised(self.chain.text)
 
     def _meet(self, marks: list[Mark], start: int) -> None:
         """Compare the lines so far with what somebody else says of them."""
@@ -227,6 +301,8 @@ class Inspection:
                     message = f"the first {chain.n} lines are not those that {mark.says} signs"
                     raise Break("checkpoint_root", message, line=line, offset=start)
                 self._covered = chain.size
+            if mark.last and mark.says != _EARLIER and (mark.n, mark.last) not in self._met:
+                self._met.append((mark.n, mark.last))
 
     def _end(self) -> None:
         """Check what can only be seen at the end."""
@@ -284,6 +360,19 @@ class Inspection:
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
 
+    def since(self, at: int) -> Since:
+        """
+        Return where this inspection came to, for the next one to begin there.
+
+        Args:
+            at: when it ended; the next one tells since when it trusts what was verified.
+        """
+        note = self.checkpoint
+        covered = (note.size, note.root.hex(), self._covered) if note else (0, "", 0)
+        full_at = at if self.trusted is None else self.trusted.full_at
+        met = tuple(self._met[-_MET:])
+        return Since(self.chain.state(), self.promise, full_at, covered, met)
+
     @property
     def fragment_bytes(self) -> int:
         """How much of a line follows the last newline."""
@@ -314,7 +403,10 @@ class Inspection:
 
 @contextmanager
 def inspecting(
-    evidence: Evidence, marks: Sequence[Mark] = (), progress: Progress | None = None
+    evidence: Evidence,
+    marks: Sequence[Mark] = (),
+    since: Since | None = None,
+    keeps: bool = False,
 ) -> Iterator[Inspection]:
     """
     Open a receipt and what it is verified with; the arguments are those of ``Inspection``.
@@ -323,4 +415,4 @@ def inspecting(
         Break, UnverifiableError: as ``opened``.
     """
     with opened(evidence) as files:
-        yield Inspection(evidence, files, marks, progress)
+        yield Inspection(evidence, files, marks, since, keeps)

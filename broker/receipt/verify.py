@@ -33,8 +33,9 @@ from broker.receipt.chain import LineTags
 from broker.receipt.demand import ANY, FIRST_CHECKPOINT_LINES, Demand, Level, reaches
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Inspection, Mark, Progress, inspecting
+from broker.receipt.inspection import STEADY, Inspection, Mark, Pace, inspecting
 from broker.receipt.keys import Key
+from broker.receipt.since import Since
 
 if TYPE_CHECKING:
     from broker.receipt.sealing import Auditor
@@ -56,7 +57,9 @@ class Verdict:
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
     covered by the checkpoint of ``signer``; 0 without one. ``forward`` says that the head, or
-    the auditor's key, shows a forward-secure session.
+    the auditor's key, shows a forward-secure session. ``trusted_before`` lines were not read
+    again: they verified before, in one pass at ``trusted_since`` and in later ones. ``quick``
+    says that what is in the lines was not read.
     """
 
     state: State
@@ -73,6 +76,9 @@ class Verdict:
     tags: Literal["checked", "unchecked"] = "checked"
     signed_lines: int = 0
     signer: str = ""
+    trusted_before: int = 0
+    trusted_since: int = 0
+    quick: bool = False
     forward: bool = False
 
     @property
@@ -116,6 +122,9 @@ def judge(found: Inspection, demand: Demand = ANY, now: int | None = None) -> Ve
         warnings=tuple(_warnings(found, demand, signed, now)),
         tags="checked" if found.tagged else "unchecked",
         signed_lines=signed,
+        trusted_before=found.trusted.state.n if found.trusted else 0,
+        trusted_since=found.trusted.full_at if found.trusted else 0,
+        quick=found.quick,
         signer=checkpoint.origin.removesuffix(f"/receipt/{chain.sid}") if checkpoint else "",
         forward=found.forward,
     )
@@ -196,7 +205,8 @@ def verify(
     vkeys: Sequence[VerifyKey] = (),
     demand: Demand = ANY,
     marks: Sequence[Mark] = (),
-    progress: Progress | None = None,
+    since: Since | None = None,
+    pace: Pace = STEADY,
     auditor: Auditor | None = None,
 ) -> Verdict:
     """
@@ -215,7 +225,8 @@ def verify(
         vkeys: the public keys that may have signed the checkpoint.
         demand: what it must come to.
         marks: what else is known of its lines.
-        progress: told now and then how many bytes are verified.
+        since: where a verification ended before; this one begins there if it can.
+        pace: processes, haste, and who is told how far it is.
         auditor: the auditor's key, for a session that must be forward-secure. It checks the
             tags, and the head by its aggregate, where ``key`` is None too.
 
@@ -225,8 +236,8 @@ def verify(
     """
     name = _name(path, head, sid)
     evidence = Evidence(path, name, key, head, checkpoint, tuple(vkeys), auditor)
-    with inspecting(evidence, (*marks, *expected(demand)), progress) as found:
-        found.run()
+    with inspecting(evidence, (*marks, *expected(demand)), since) as found:
+        found.run(pace)
         return judge(found, demand, now)
 
 

@@ -19,7 +19,7 @@ from broker.receipt.head import Head, HeadForm
 from broker.receipt.merkle import Frontier
 from broker.receipt.signing import SigningKey
 from broker.receipt.verify import verify
-from tests.receiptkit import AT, KEY, SECOND, Scene, outcome, rechained
+from tests.receiptkit import AT, KEY, SECOND, Scene, new_receipts, outcome, rechained
 
 SIGNER = SigningKey.of(bytes(range(32)))
 OTHER = SigningKey.of(bytes(range(1, 33)))
@@ -28,7 +28,7 @@ OTHER = SigningKey.of(bytes(range(1, 33)))
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     """Three fresh sessions, each under a checkpoint over all its lines."""
-    scene = Scene.at(tmp_path)
+    scene = Scene.at(tmp_path / "home")
     for sid in ("s1", "s2", "s3"):
         sign(scene, sid)
     return scene
@@ -134,23 +134,18 @@ def test_r02_receipt_and_head_from_an_older_copy(scene: Scene, tmp_path: Path) -
 
 def test_r07_two_histories_of_one_session(scene: Scene, tmp_path: Path) -> None:
     """R07: of two signed continuations, a checkpoint of the one is a break in the other."""
-    for path in (scene.path("s2"), scene.head("s2")):
-        shutil.copy(path, tmp_path / path.name)
-    heads = []
-    for word in ("left", "right"):
-        with scene.receipts.resume("s2", at=AT) as receipt:
+    shutil.copytree(tmp_path / "home", tmp_path / "copy")
+    left, right = scene, Scene(new_receipts(tmp_path / "copy"))
+    for each, word in ((left, "left"), (right, "right")):
+        with each.receipts.resume("s2", at=AT) as receipt:
             receipt.append("note", {"text": word}, at=AT + 20 * SECOND)
-        heads.append(scene.verify("s2").head)
-        sign(scene, "s2")
-        if word == "left":
-            shutil.copy(note(scene, "s2"), tmp_path / "left.note")
-            for path in (scene.path("s2"), scene.head("s2")):
-                shutil.copy(tmp_path / path.name, path)
-    assert answer(scene, "s2") == "OPEN"
-    n, _, last = heads[0].partition(":")
-    assert answer(scene, "s2", Demand(expect=(int(n), last))) == "fork"
-    shutil.copy(tmp_path / "left.note", note(scene, "s2"))
-    assert answer(scene, "s2") == "checkpoint_root"
+        sign(each, "s2")
+        assert answer(each, "s2") == "OPEN"
+    n, _, last = left.verify("s2").head.partition(":")
+    assert answer(left, "s2", Demand(expect=(int(n), last))) == "OPEN"
+    assert answer(right, "s2", Demand(expect=(int(n), last))) == "fork"
+    shutil.copy(note(left, "s2"), note(right, "s2"))
+    assert answer(right, "s2") == "checkpoint_root"
 
 
 def test_p13_an_older_checkpoint_put_back(scene: Scene) -> None:

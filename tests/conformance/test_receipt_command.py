@@ -23,7 +23,7 @@ from broker.receipt.keyring import PUBLIC_KEY
 from broker.receipt.merkle import Frontier
 from broker.receipt.signing import SigningKey
 from tests.console import Said, process
-from tests.receiptkit import KEY, Scene, new_receipts
+from tests.receiptkit import AT, KEY, SECOND, Scene, new_receipts
 
 SIGNER = SigningKey.of(bytes(range(32)))
 Answer = Callable[..., Said]
@@ -165,6 +165,59 @@ def test_continue_of_a_whole_receipt_changes_nothing(ask: Answer) -> None:
     assert ask("s1", "--verify", "--continue").out == ask("s1", "--verify").out
 
 
+# ── what is not read again, or not all of it ──
+
+
+def test_y03_since(ask: Answer, scene: Scene, tmp_path: Path) -> None:
+    """Y03: what an earlier pass verified is trusted since then, which is said; not beyond."""
+    state = tmp_path / "kept"
+    said = ask("s2", "--since", state)
+    assert (said.code, "not read again" in said.out) == (0, False)
+    with scene.receipts.resume("s2", at=0) as receipt:
+        receipt.append("note", {"text": "new"}, at=AT + 60 * SECOND)
+    said = ask("s2", "--since", state)
+    assert said.code == 0
+    assert "    11 lines were not read again: they verified before, all of them" in said.out
+    assert last_line(said) == "verified: OPEN, 12 lines, level mac, completeness KNOWN"
+    lines = scene.lines("s2")
+    scene.put("s2", [*lines[:3], lines[3].replace(b"main", b"mine"), *lines[4:]])
+    found = ask("s2", "--since", state, "--json").json()
+    assert (found["verified"], found["verdict"]["trusted_before"]) == (True, 12)
+    assert found["verdict"]["trusted_since"].startswith("20")
+    assert reason(ask("s2", "--verify")) == "mac"
+    before = state.read_bytes()
+    scene.put("s2", lines[:9])
+    assert reason(ask("s2", "--since", state, "--no-head")) == "truncated"
+    assert state.read_bytes() == before
+
+
+def test_y02_a_forged_state(ask: Answer, tmp_path: Path) -> None:
+    """Y02: a state that the verifier did not write is told, and everything is verified."""
+    state = tmp_path / "kept"
+    state.write_text('{"n":11}\n')
+    said = ask("s2", "--since", state)
+    assert said.code == 0
+    assert "every line was verified, and it was written anew" in said.out
+    assert "11 lines were not read again" in ask("s2", "--since", state).out
+    state.unlink()
+    state.symlink_to(tmp_path / "aside")
+    said = ask("s2", "--since", state)
+    assert (said.code, said.out) == (2, "")
+
+
+def test_quick_and_jobs(ask: Answer, scene: Scene) -> None:
+    """In haste or by many processes, the verdict is the same; haste is said."""
+    plain = ask("s1", "--verify").out
+    for words in (("--jobs", "1"), ("--jobs", "3")):
+        assert ask("s1", "--verify", *words).out == plain
+    said = ask("s1", "--quick", "--jobs", "2")
+    assert "authenticated and not read" in said.out
+    assert last_line(said) == plain.splitlines()[-1]
+    without_seal(scene)
+    for words in (("--quick",), ("--verify", "--jobs", "3"), ("--verify", "--jobs", "1")):
+        assert reason(ask("s1", *words)) == "truncated"
+
+
 # ── levels ──
 
 
@@ -299,6 +352,9 @@ def test_words_that_leave_something_open(elsewhere: Answer, ask: Answer, copy: P
         (ask("s1", "--expect-head", "12"), "N:HASH"),
         (ask("s1", "--level", "best"), "`--level`"),
         (ask("s1", "--refused", "--verify"), "--refused"),
+        (ask("s1", "--quick", "--since", copy / "kept"), "--quick and --since"),
+        (ask("s1", "--since", copy / "kept", "--level", "chain"), "needs the key"),
+        (ask("s1", "--jobs", "-1"), "`--jobs`"),
         (ask(copy / "nothing.jsonl", "--no-head"), "no receipt at"),
         (ask(copy, "--no-head"), "not a regular file"),
     ):

@@ -206,8 +206,8 @@ def test_a_line_beyond_the_head_without_a_key(receipts: Receipts) -> None:
     forged = line.replace(b'"n":1', b'"n":3').replace(
         other._journal.chain.last.encode(), digest.encode()
     )
-    kid = receipt._journal.chain._kid.encode()
-    forged = forged.replace(other._journal.chain._kid.encode(), kid)
+    kid = receipt._journal.chain.kid.encode()
+    forged = forged.replace(other._journal.chain.kid.encode(), kid)
     with receipt.path.open("ab") as file:
         file.write(forged + b"\n")
     assert (on_host(receipts, "s1"), by_auditor(receipts, "s1")) == ("mac", "mac")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from broker.errors import Break
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
 from broker.receipt.evidence import Evidence
-from broker.receipt.inspection import Inspection, Mark, inspecting
+from broker.receipt.inspection import Inspection, Mark, Pace, inspecting
 from broker.receipt.merkle import EMPTY_ROOT, Frontier
 from broker.receipt.signing import SigningKey
-from tests.receiptkit import KEY, Scene, outcome, rechained
+from broker.receipt.since import Since
+from tests.receiptkit import AT, KEY, Scene, new_receipts, outcome, rechained
 
 SIGNER = SigningKey.of(bytes(range(32)))
 
@@ -22,7 +25,7 @@ SIGNER = SigningKey.of(bytes(range(32)))
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     """Three fresh sessions."""
-    return Scene.at(tmp_path)
+    return Scene.at(tmp_path / "home")
 
 
 def root_of(lines: list[bytes]) -> bytes:
@@ -210,3 +213,165 @@ def test_a_disk_that_fails_is_told_apart(scene: Scene, monkeypatch: pytest.Monke
         monkeypatch.undo()
         assert answer in {"unverifiable.unreadable", "read"}
         assert (answer == "read") == (calls <= failing)
+
+
+# ── from where a verification ended before ──
+
+
+def kept(scene: Scene, sid: str, *, checkpoint: bool = True) -> Since:
+    """Verify all of a session, and keep where that came to."""
+    with inspecting(evidence(scene, sid, checkpoint=checkpoint), keeps=True) as found:
+        found.run()
+        return found.since(AT)
+
+
+def since(scene: Scene, sid: str, state: Since, *marks: Mark, checkpoint: bool = True) -> str:
+    """Return how many lines were trusted, or what went wrong."""
+
+    def act() -> str:
+        with inspecting(evidence(scene, sid, checkpoint=checkpoint), marks, state) as found:
+            found.run()
+            return str(found.trusted.state.n if found.trusted else 0)
+
+    return outcome(act)
+
+
+def append(scene: Scene, sid: str, lines: int) -> None:
+    """Write more lines."""
+    with scene.receipts.resume(sid, at=AT) as receipt:
+        for i in range(lines):
+            receipt.append("note", {"i": i}, at=AT)
+
+
+def test_only_what_is_new_is_verified(scene: Scene) -> None:
+    """An edit before the state is trusted away; one behind it, and a cut, are not."""
+    state = kept(scene, "s2")
+    append(scene, "s2", 5)
+    assert since(scene, "s2", state) == "11"
+    lines = scene.lines("s2")
+    scene.put("s2", [*lines[:3], spoiled(lines[3]), *lines[4:]])
+    assert since(scene, "s2", state) == "11"
+    assert ran(evidence(scene, "s2")) == "mac"
+    scene.put("s2", [*lines[:13], spoiled(lines[13]), *lines[14:]])
+    assert since(scene, "s2", state) == "mac"
+    scene.put("s2", lines[:15])
+    assert since(scene, "s2", state) == "truncated"
+
+
+def spoiled(line: bytes) -> bytes:
+    """Return a line with one bit of its instant flipped."""
+    return line[:20] + bytes([line[20] ^ 1]) + line[21:]
+
+
+def test_what_a_state_knows_is_demanded_of_a_whole_pass(scene: Scene, tmp_path: Path) -> None:
+    """A shorter or another history than the one that was verified is a break, head or not."""
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "home", copy)
+    older = Scene(new_receipts(copy))
+    append(scene, "s2", 2)
+    state = kept(scene, "s2")
+    assert since(older, "s2", state) == "truncated"
+    with older.receipts.resume("s2", at=AT) as receipt:
+        for text in ("other", "lines", "here"):
+            receipt.append("note", {"text": text}, at=AT)
+    assert older.outcome("s2") == "OPEN"
+    assert since(older, "s2", state) == "fork"
+
+
+def test_a_sealed_receipt_since(scene: Scene) -> None:
+    """Nothing is new after a seal; the seal of new lines is proven over the old ones too."""
+    assert since(scene, "s1", kept(scene, "s1", checkpoint=False), checkpoint=False) == "12"
+    state = kept(scene, "s2", checkpoint=False)
+    scene.receipts.resume("s2", at=AT).seal("complete", at=AT)
+    assert since(scene, "s2", state, checkpoint=False) == "11"
+    lines = scene.lines("s2")
+    scene.put("s2", [*lines, b"x"])
+    assert since(scene, "s2", state, checkpoint=False) == "after_seal"
+
+
+def test_a_checkpoint_behind_the_state_is_met(scene: Scene) -> None:
+    """The tree goes on from the state, so a newer checkpoint is verified without the old lines."""
+    signed(scene, "s2", 7)
+    state = kept(scene, "s2")
+    assert state.covered[0] == 7
+    append(scene, "s2", 5)
+    assert since(scene, "s2", state) == "11"
+    for size in (11, 12, 16):
+        signed(scene, "s2", size)
+        assert since(scene, "s2", state) == "11"
+        signed(scene, "s2", size, bytes(range(32)))
+        assert since(scene, "s2", state) == "checkpoint_root"
+
+
+def test_another_checkpoint_before_the_state_takes_a_whole_pass(scene: Scene) -> None:
+    """What the state cannot answer is read again, from the first line."""
+    signed(scene, "s2", 7)
+    state = kept(scene, "s2")
+    signed(scene, "s2", 5)
+    assert since(scene, "s2", state) == "0"
+    signed(scene, "s2", 5, bytes(range(32)))
+    assert since(scene, "s2", state) == "checkpoint_root"
+    last = sha256(scene.lines("s2")[2]).hexdigest()
+    assert since(scene, "s2", state, Mark(3, "somebody", last=last), checkpoint=False) == "0"
+    assert since(scene, "s2", state, Mark(3, "somebody", last="0" * 64)) == "fork"
+
+
+def test_an_older_checkpoint_over_a_seal_says_where_its_lines_end(scene: Scene) -> None:
+    """The place of the break is the same, read from the first line or not."""
+    signed(scene, "s2", 7)
+    state = kept(scene, "s2")
+    scene.receipts.resume("s2", at=AT).seal("complete", at=AT)
+    places = set()
+    for begin in (None, state):
+        with inspecting(evidence(scene, "s2"), since=begin) as found:
+            with pytest.raises(Break) as caught:
+                found.run()
+            places.add((caught.value.reason, caught.value.line, caught.value.offset))
+    assert places == {("checkpoint_old", 7, sum(len(x) + 1 for x in scene.lines("s2")[:7]))}
+
+
+@pytest.mark.parametrize("pace", [Pace(jobs=4), Pace(quick=True), Pace(jobs=4, quick=True)])
+def test_the_pace_changes_nothing(scene: Scene, pace: Pace) -> None:
+    """In haste or by many, the level and the breaks are the same."""
+
+    def answer(how: Pace) -> str:
+        def act() -> str:
+            with inspecting(evidence(scene, "s1")) as found:
+                found.run(how)
+                return f"{found.level} {found.chain.n} {found.chain.closing}"
+
+        return outcome(act)
+
+    assert answer(pace) == answer(Pace()) == "mac 12 complete"
+    signed(scene, "s1", 12)
+    assert answer(pace) == answer(Pace()) == "signed 12 complete"
+    signed(scene, "s1", 12, bytes(range(32)))
+    assert answer(pace) == answer(Pace()) == "checkpoint_root"
+    lines = scene.lines("s1")
+    scene.put("s1", [*lines[:6], spoiled(lines[6]), *lines[7:]])
+    assert answer(pace) == answer(Pace()) == "mac"
+
+
+def test_without_the_key_there_is_no_haste(scene: Scene) -> None:
+    """What is not authenticated is always read in full."""
+    signed(scene, "s1", 12)
+    with inspecting(evidence(scene, "s1", key=False)) as found:
+        found.run(Pace(jobs=4, quick=True))
+        assert (found.quick, found.level) == (False, "signed")
+
+
+def test_progress_is_told(scene: Scene) -> None:
+    """Whoever asks is told how many bytes are verified, entry by entry as well."""
+    with scene.receipts.resume("s2", at=AT) as receipt:
+        for i in range(1_500):
+            receipt.append("note", {"i": i, "text": "x" * 200}, at=AT, durable=False)
+    size = len(scene.content("s2"))
+    for read in (
+        lambda found, tell: found.run(Pace(progress=tell)),
+        lambda found, tell: list(found.entries(tell)),
+    ):
+        done: list[int] = []
+        with inspecting(evidence(scene, "s2", checkpoint=False)) as found:
+            read(found, done.append)
+        assert done == sorted(done)
+        assert 0 < done[0] <= done[-1] <= size

@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from broker.errors import BrokerError, InputError, ScopeError, StoreError
+from broker.receipt.checkpoint import CheckpointFile, of_receipt
+from broker.receipt.covering import cover
+from broker.receipt.demand import Demand, expected_head
+from broker.receipt.keyring import public_key, signing_key_path
+from broker.receipt.ratchetfile import ratchet_path
+from broker.receipt.signing import load_signing_key
+from broker.session import Session
 from broker.sessions.alive import abandoned
 from broker.sessions.ground import new_sid
+from broker.sessions.recovery import Recovered, seal_abandoned
+from tests.forwardkit import AUDITOR, audit_verdict
 from tests.sessionkit import Bench, bench, drop
 
 __all__ = ["bench"]
@@ -91,3 +100,38 @@ def test_the_workspace_is_kept_absolute(bench: Bench, monkeypatch: pytest.Monkey
     drop(session)
     monkeypatch.chdir("/")
     assert session.resume(session.sid, home=bench.home).workspace == session.workspace
+
+
+def test_a_forward_secure_session_goes_on(bench: Bench) -> None:
+    """It is killed, resumed with what it had spent, sealed, and followed by its auditor."""
+    session = bench.open(["tools=Read", "calls=3"], auditor=AUDITOR.public)
+    began = session.head
+    assert session.decide("Read", {"file_path": "src/a.py"}, cwd=str(bench.workspace)).allowed
+    drop(session)
+    again = Session.resume(session.sid, home=bench.home, outside=bench.outside)
+    assert again.spent() == (1,)
+    assert again.decide("Read", {"file_path": "src/a.py"}, cwd=str(bench.workspace)).allowed
+    again.seal()
+    receipts = bench.receipts()
+    checkpoint = bench.home.checkpoints / session.sid
+    demand = Demand(require_seal=True, expect=expected_head(began))
+    more = {"demand": demand, "checkpoint": checkpoint, "vkeys": (public_key(bench.home),)}
+    verdict = audit_verdict(receipts, session.sid, **more)
+    assert (verdict.tags, verdict.lines, verdict.warnings) == ("checked", 5, ())
+
+
+def test_an_abandoned_forward_secure_session_is_sealed(bench: Bench) -> None:
+    """What a killed broker left is sealed and covered, tags or no tags; its ratchet is gone."""
+    session = bench.open(auditor=AUDITOR.public)
+    drop(session)
+    found = list(seal_abandoned(bench.home, bench.key(), bench.clock))
+    assert found == [Recovered(session.sid)]
+    receipts, path = bench.receipts(), bench.home.checkpoints / session.sid
+    head = receipts.head_path(session.sid)
+    assert not ratchet_path(head).exists()
+    signer = load_signing_key(signing_key_path(bench.home))
+    file = CheckpointFile(path, signer, of_receipt(session.sid))
+    assert cover(receipts.path(session.sid), head, session.sid, bench.key(), file)
+    given = {"checkpoint": path, "vkeys": (signer.public,)}
+    verdict = audit_verdict(receipts, session.sid, **given)
+    assert (verdict.state, verdict.reason, verdict.level) == ("INTERRUPTED", "abandoned", "signed")

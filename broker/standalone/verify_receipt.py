@@ -114,7 +114,7 @@ def vkey(text: str) -> tuple[str, bytes, bytes]:  # name, key id, public key
     need(right, "vkey", "this is no verification key")
     return found[1], key_id, raw[1:]
 
-def checkpoint(note: bytes, key: tuple[str, bytes, bytes]) -> tuple[str, int, bytes]:
+def checkpoint(note: bytes, key: Any, sid: str | None = None) -> tuple[str, int, bytes]:
     text = note.decode("utf-8", "replace") if len(note) <= MAX_NOTE else ""
     found = re.fullmatch(NOTE, text) if "\ufffd" not in text else None
     need(found, "checkpoint_format", "no signed note of three lines")
@@ -122,10 +122,10 @@ def checkpoint(note: bytes, key: tuple[str, bytes, bytes]) -> tuple[str, int, by
     pairs = [line.split(" ")[1:] for line in lines.split("\n")[:-1]]
     signed = [(name, unbase64(each, "checkpoint_format")) for name, each in pairs]
     mine = [raw[4:] for name, raw in signed if (name, raw[:4]) == key[:2]]
-    holds = mine and all(signed_by(key[2], body.encode(), each) for each in mine)
-    need(holds, "checkpoint_sig", "not signed with this key")
-    need(origin.startswith(f"{key[0]}/receipt/"), "checkpoint_origin", f"it is of {origin!a}")
-    return origin[len(key[0]) + 9:], int(size), unbase64(root, "checkpoint_format")
+    need(mine and all(signed_by(key[2], body.encode(), each) for each in mine), "checkpoint_sig")
+    ours, of = origin.startswith(f"{key[0]}/receipt/"), origin[len(key[0]) + 9:]
+    need(ours and sid in (None, of), "checkpoint_origin", f"it is of {origin!a}")
+    return of, int(size), unbase64(root, "checkpoint_format")
 
 # ── lines and the head (R3 to R6) ──
 def unique(pairs: list[tuple[str, Any]]) -> Any:
@@ -160,8 +160,7 @@ def read_head(raw: bytes, key: bytes, sid: str) -> tuple[dict[str, Any], int]:
         tag = mac(head_key, "receipt/1 head", text[:-74] + b"}").hex().encode()
         if hmac.compare_digest(tag, text[-66:-2]) and slot == text.ljust(511) + b"\n":
             found[i] = strict(text)
-    right = len(raw) == 1_024 and found and all(each["sid"] == sid for each in found.values())
-    need(right, "head_mac", "not signed with this key for this session")
+    need(len(raw) == 1_024 and found and all(v["sid"] == sid for v in found.values()), "head_mac")
     i = max(found, key=lambda i: (found[i]["n"], -i))
     torn = len(found) == 1 and raw[512 - 512 * i:][:512] != bytes(512)
     return found[i], found[i]["n"] + (torn and not (i == 0 and "agg" in found[i]))
@@ -211,18 +210,17 @@ def verify(args: argparse.Namespace) -> dict[str, Any]:
     first = b"" if args.sid else content(args.receipt, "receipt", MAX_LINE)
     stated = re.match(rb'.*"sid":"([a-z0-9][a-z0-9-]{0,63})","sig":"', first)
     sid = args.sid or (stated[1].decode() if stated else "-")
-    head, acknowledged, of, size, root = None, 0, sid, 0, b""
+    head, acknowledged, size, root = None, 0, 0, b""
     if args.head and key:
         need(os.path.lexists(args.head), "no_head")
         head, acknowledged = read_head(content(args.head, "head", 1_024), key, sid)
     if args.checkpoint:
         need(signer, "vkey", "a checkpoint takes a --vkey")
-        of, size, root = checkpoint(content(args.checkpoint, "checkpoint", MAX_NOTE), signer)
-    need(of == sid, "checkpoint_origin", f"it is of session {of!a}")
+        _, size, root = checkpoint(content(args.checkpoint, "checkpoint", MAX_NOTE), signer, sid)
     need(os.path.lexists(args.receipt) or not acknowledged + size, "missing")
-    key = None if head and "agg" in head else key  # forward-secure: R11
+    forward = head["n"] if head and "agg" in head else -1  # lines whose keys are gone: R11.5
     *lines, fragment = content(args.receipt, "receipt").split(b"\n")
-    chain = Lines(sid, key)
+    chain = Lines(sid, key if forward < 0 else None)
     try:
         for line in lines:
             at = chain.n, chain.offset
@@ -238,17 +236,18 @@ def verify(args: argparse.Namespace) -> dict[str, Any]:
         need(head or not fragment, "torn", "no head says whether the line that is cut off counts")
         need(chain.n or size, "nothing", "there is no line")
         need(chain.n >= size, "truncated", f"the checkpoint covers {size} lines")
+        need(forward < 0 or chain.n <= forward, "ratchet", "lines follow the acknowledged ones")
         beyond, after = chain.n > size > 0, (size, sum(len(each) + 1 for each in lines[:size]))
         need(not beyond or key, "unsigned", "lines follow the checkpoint", after)
         need(not beyond or not chain.closing, "checkpoint_old", "the seal is not covered", after)
         need(chain.closing or not args.require_seal, "not_sealed")
-        level = "signed" if size else "mac" if key else "chain"
-        promised = "chain" if level == "chain" else chain.promise
-        wanted = max(args.level or "mac", promised, key=LEVELS.index)
-        young = level == "mac" and not chain.closing and chain.n <= YOUNG and args.level != "signed"
+        level = "signed" if size else "mac" if chain.key else "chain"
+        vouched = size or (key and (forward < 0 or chain.promise != "mac"))
+        wanted = max(args.level or "mac", chain.promise if vouched else "chain", key=LEVELS.index)
+        young = key and not chain.closing and chain.n <= YOUNG and args.level != "signed"
         enough = LEVELS.index(level) >= LEVELS.index(wanted) or (young and wanted == "signed")
         need(wanted != "anchored" or not size, "anchor", "promised, and not read here")
-        need(enough or level != "chain" or signer, "key", "there is no key to verify with")
+        need(enough or level != "chain" or signer, "key", "there is no key to check the tags with")
         need(enough, "no_checkpoint", f"level {wanted} is promised or asked for")
     except Flaw as error:
         raise Flaw(*error.args[:2], error.args[2] or (chain.n, chain.offset)) from None
@@ -256,7 +255,7 @@ def verify(args: argparse.Namespace) -> dict[str, Any]:
     return {"sid": sid, "state": state.get(chain.closing, "INTERRUPTED"), "level": level,
             "lines": chain.n, "last": chain.last,
             "completeness": "KNOWN" if head or (chain.closing and size) else "UNKNOWN",
-            "signed_lines": size, "tags": "checked" if key else "unchecked"}
+            "signed_lines": size, "tags": "checked" if chain.key else "unchecked"}
 
 def verify_proof(args: argparse.Namespace) -> dict[str, Any]:  # a line stands in a receipt: R8.8
     signer, raw = vkey(args.vkey or ""), content(args.proof, "proof", MAX_PROOF)

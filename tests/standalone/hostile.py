@@ -15,6 +15,10 @@ from hypothesis import strategies as st
 
 from broker.receipt.entry import canonical
 from tests.receiptkit import body_of, signed
+from tests.standalone.vectors import checkpoint
+
+# Within one line that is spelled wrong in more than one way, any of its faults may be named.
+READING = {"encoding", "depth", "dupkey", "number", "json", "schema", "canon"}
 
 CHARACTERS = st.sampled_from(
     [*'{}[]",:\\0123456789-.eE+ntfu \t\x00\x7f\u00e9\ud7ff\u2028\U0001f600']
@@ -185,3 +189,44 @@ def signed_edits(draw: st.DrawFn) -> Callable[[list[bytes], str], bytes]:
         return b"".join(line + b"\n" for line in relinked(lines, i, sid))
 
     return edit
+
+
+# What somebody can append to a note: signatures of others, right and wrong, and rubbish.
+APPENDED = (
+    "\N{EM DASH} other AAAAAAAA\n".encode(),
+    "\N{EM DASH} a+b AAAAAAAA\n".encode(),
+    "\N{EM DASH} short AAAA\n".encode(),
+    b"\xe2\x80\x94 oth\xffer AAAAAAAA\n",
+    b"\n",
+    b"x",
+    b"\xc2\xa0",
+)
+
+
+@st.composite
+def notes(draw: st.DrawFn) -> Callable[[list[bytes], str], bytes | None]:
+    """Return what makes a checkpoint for lines, or none: right, too old, too new, or spoilt."""
+    size = draw(st.integers(0, 75) | st.just(-1))
+    fault = draw(st.sampled_from(["none", "", "", "", "root", "sid", "flip", "cut", "add", "line"]))
+    place, bit = draw(st.integers(0, 400)), draw(st.integers(0, 7))
+    other = draw(st.sampled_from(APPENDED))
+
+    def make(lines: list[bytes], sid: str) -> bytes | None:
+        if fault == "none":
+            return None
+        covered = lines if size < 0 else lines[:size]
+        number = str(len(lines) if size < 0 else size)
+        root = bytes(32) if fault == "root" else b""
+        note = checkpoint(covered, "another" if fault == "sid" else sid, number, root)
+        spot = place % len(note)
+        if fault == "flip":
+            note = note[:spot] + bytes([note[spot] ^ 1 << bit]) + note[spot + 1 :]
+        elif fault == "cut":
+            note = note[:spot]
+        elif fault == "add":
+            note += other
+        elif fault == "line":
+            note = note.replace(b"\n\n", b"\nmore\n\n")
+        return note
+
+    return make

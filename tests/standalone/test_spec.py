@@ -101,7 +101,7 @@ def reasons(folder: Path) -> dict[str, str]:
 def test_every_reason_stands_in_the_page() -> None:
     """Whatever word a break can have, the page says what it means."""
     told = set(re.findall(r"`([a-z_]+)`", PAGE))
-    known = reasons(ROOT / "broker" / "receipt")
+    known = reasons(ROOT / "broker" / "receipt") | reasons(ROOT / "broker" / "anchors")
     assert {"mac", "fork", "truncated", "checkpoint_sig"} <= set(known)
     assert {word: file for word, file in known.items() if word not in told} == {}
 
@@ -119,4 +119,4 @@ def test_the_one_file_verifier_gives_no_reason_of_its_own() -> None:
         and isinstance(node.args[1], ast.Constant)
     }
     assert len(given) > 30
-    assert given - told == {"unsafe", "nothing"} | (given & {"key", "vkey", "anchor"} - told)
+    assert given - told <= {"unsafe", "nothing", "key", "vkey", "anchor"}

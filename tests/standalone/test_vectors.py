@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.standalone import verify_receipt
-from tests.standalone.kit import run
+from tests.standalone.kit import SIGNER, Files, first, run
 from tests.standalone.vectors import HOME, documents, spelled
 
 ACCEPT, REJECT, PROOFS = (
@@ -76,6 +76,31 @@ def test_the_one_file_verifier_answers_as_the_vectors_say(
         assert {name: found[name] for name in expect if name != "code"} == {
             name: value for name, value in expect.items() if name != "code"
         }
+
+
+@pytest.mark.parametrize("case", RECEIPTS, ids=lambda case: case["name"])
+def test_the_broker_answers_as_the_vectors_say(case: dict[str, Any], tmp_path: Path) -> None:
+    """R9: our own verifier gives the same exit code, reason and place, or the same verdict."""
+    assert SIGNER.vkey == ACCEPT["vkey"]
+    command(tmp_path, case)
+    names = {name: tmp_path / name for name in ("head", "checkpoint")}
+    asked = Files(
+        ACCEPT["sid"],
+        tmp_path / "receipt",
+        key=tmp_path / "key" if "key" in case["given"] else None,
+        level=case.get("level"),
+        require_seal="require_seal" in case,
+        **{name: path for name, path in names.items() if path.exists()},
+    )
+    answer, expect = first(asked), case["expect"]
+    assert answer.code == expect["code"]
+    if answer.code == 1:
+        assert (answer.word, *answer.more) == (expect["reason"], expect["line"], expect["offset"])
+    if answer.code == 0:
+        level, lines, _, completeness, *_ = answer.more
+        assert (answer.word, level, lines, completeness) == tuple(
+            expect[name] for name in ("state", "level", "lines", "completeness")
+        )
 
 
 @pytest.mark.parametrize("case", PROOFS["cases"], ids=lambda case: case["name"])

@@ -103,7 +103,7 @@ def _detail(entry: Entry, sid: str) -> dict[str, object]:
             return {
                 "event": "session_start",
                 "format": text(data, "format"),
-                "recording_mode": "independent",
+                "recording_mode": "self",  # whoever decided also wrote it down: claim no more
                 "revision": REVISION,
                 "session": sid,
                 "writer": text(data, "writer"),

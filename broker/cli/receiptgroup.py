@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import adopt, anchor, disclose, prove, receipt
+from broker.cli import adopt, anchor, disclose, export, prove, receipt, verifyexport
 
 _DEFAULT: Final = "show"
 _HELP: Final = frozenset(("-h", "--help"))
@@ -46,5 +46,7 @@ app.command("anchor", epilog=anchor.EXAMPLES)(anchor.anchor)
 app.command("disclose", epilog=disclose.DISCLOSE)(disclose.disclose)
 app.command("verify-disclosure", epilog=disclose.VERIFY)(disclose.verify_disclosure)
 app.command("erase", epilog=disclose.ERASE)(disclose.erase)
+app.command("export", epilog=export.EXAMPLES)(export.export)
+app.command("verify-export", epilog=verifyexport.EXAMPLES)(verifyexport.verify_export)
 app.command("adopt", epilog=adopt.ADOPT_EXAMPLES)(adopt.adopt)
 app.command("retire", epilog=adopt.RETIRE_EXAMPLES)(adopt.retire)

@@ -172,7 +172,14 @@ class Inspection:
 
     def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
         """
-        Yield the entries, each only after it was authenticated.
+        Yield the entries, each only after it was authenticated; see ``lines``.
+        """
+        for entry, _ in self.lines(progress):
+            yield entry
+
+    def lines(self, progress: Progress | None = None) -> Iterator[tuple[Entry, bytes]]:
+        """
+        Yield the entries with their bytes, each only after it was authenticated.
 
         With the secret that is line by line, and a break further on is raised when the walk
         gets there. Without it nothing is authentic before the checkpoint's root was met, or
@@ -215,32 +222,33 @@ class Inspection:
         except OSError as error:
             raise unreadable("receipt", self.evidence.path, error) from error
 
-    def _read(self, progress: Progress | None) -> Iterator[Entry]:
+    def _read(self, progress: Progress | None) -> Iterator[tuple[Entry, bytes]]:
         chain = self.chain
         told = 0
-        for _ in self._lines():
+        for line in self._lines():
             if progress is not None and chain.size - told >= _TOLD_BYTES:
                 told = chain.size
                 progress(told)
-            yield Entry(
+            entry = Entry(
                 chain.n - 1, chain.last, chain.kind, parse_at(chain.at), json.loads(chain.text)
             )
+            yield entry, line
 
-    def _lines(self) -> Iterator[None]:
+    def _lines(self) -> Iterator[bytes]:
         """Walk the lines one by one, and meet each mark where it stands."""
         chain = self.chain
         walk = iter(self._walk)
         while True:
             start = chain.size
             try:
-                next(walk)
+                line = next(walk)
             except StopIteration:
                 break
             except OSError as error:
                 raise unreadable("receipt", self.evidence.path, error) from error
             if chain.n == 1 or chain.n in self.marks:
                 self._at(chain.n, start)
-            yield
+            yield line
         self._end()
 
     def _at(self, n: int, start: int) -> None:

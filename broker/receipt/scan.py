@@ -58,7 +58,7 @@ class Walk:
         self.slots = slots
         self.fragment = b""
 
-    def __iter__(self) -> Iterator[None]:
+    def __iter__(self) -> Iterator[bytes]:
         """
         Accept line after line, and stop after each so that the chain can be read.
 
@@ -73,7 +73,7 @@ class Walk:
                 chain.accept(line)
                 if chain.n == acknowledged:
                     self.check_head(start)
-                yield
+                yield line
         self.check_end()
 
     def run(

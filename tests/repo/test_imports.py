@@ -37,6 +37,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "home": ("home",),
     "receipt": ("receipt.",),
     "handed out": ("standalone.",),
+    "export": ("export.",),
     "session": (
         "catalogs.",
         "boundary",

@@ -5,24 +5,23 @@ A ``Call`` is a tool's name, and the subjects that its arguments name: paths and
 read the way the kernel and the network will read them (``broker.resolve`` does that, with a
 catalog and the real file system). Nothing here looks at the world.
 
-Rules a maintainer keeps: everything is frozen; a call that could not be read is still a
-``Call``, with a ``Fault`` or a missing subject in it, so that deciding stays total.
+Rules a maintainer keeps: nothing changes once it is made; a call that could not be read is
+still a ``Call``, with a ``Fault`` or a missing subject in it, so that deciding stays total.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 Access = Literal["read", "write"]
 Enforcement = Literal["kernel", "gate", "none"]
 Shape = Literal["nothing", "read", "write", "host", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class PathSubject:
+class PathSubject(NamedTuple):
     """
-    One path that a call reads or writes.
+    One path that a call reads or writes. A named tuple, since one call may hold many thousands.
 
     ``places`` are the spellings that must *all* fit: the resolved place and, for a write or a
     path with ``..``, also the place as spelled. A place is relative to the workspace root, its

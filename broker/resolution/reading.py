@@ -13,14 +13,22 @@ wrong type is a fault; a known argument is never read more loosely because anoth
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from broker.calls import Access, PathSubject, UrlSubject
 from broker.catalogs.entry import Argument, ToolEntry
 from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECTS
 from broker.resolution.addresses import file_path, header_pairs, read_address
-from broker.resolution.arguments import Unreadable, clean, leaves, lifts_limits, look, names
+from broker.resolution.arguments import (
+    Unreadable,
+    clean,
+    is_flat,
+    leaves,
+    lifts_limits,
+    look,
+    names,
+)
 from broker.resolution.globbing import fixed_start, on_windows, recurses
 from broker.resolution.patches import PatchError, patched
 from broker.resolution.realpaths import PathError, check_text
@@ -158,11 +166,8 @@ class Reading:
         elif spec.role in _ACCESS:
             access, last = _ACCESS[spec.role], spec.role not in _STAYS
             below = spec.role == "path-tree"
-            if isinstance(value, str):
-                self._path(label, value, access, last=last, below=below)
-            else:
-                for here, text in self._texts(label, value):
-                    self._path(here, text, access, last=last, below=below)
+            found = ((label, value),) if isinstance(value, str) else self._texts(label, value)
+            self._paths_of(found, access, last=last, below=below)
         elif spec.role in _TEXTS:
             for here, text in self._texts(label, value):
                 _TEXTS[spec.role](self, here, text)
@@ -190,6 +195,12 @@ class Reading:
             self._object(fields, item, f"{here}.", judge=True)
 
     def _texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
+        """Yield the texts of an argument, each with its own label."""
+        if is_flat(value):  # as very long lists are
+            return ((f"{label}[{n}]", text) for n, text in enumerate(value))
+        return self._deep_texts(label, value)
+
+    def _deep_texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
         for key in names(value):
             if look("", key) != "text":
                 self._guess_text(label, "", key)  # a table from paths to what they shall hold
@@ -210,16 +221,31 @@ class Reading:
         below: bool = False,
         base: str | None = None,
     ) -> None:
+        self._paths_of(((label, text),), access, last=last, below=below, base=base)
+
+    def _paths_of(
+        self,
+        found: Iterable[tuple[str, str]],
+        access: Access,
+        *,
+        last: bool = True,
+        below: bool = False,
+        base: str | None = None,
+    ) -> None:
+        """Judge the paths of one argument, each with its own label; there may be very many."""
+        start, label = base or self.base, ""
+        paths, room = self.paths, MAX_SUBJECTS - len(self.urls)
         try:
-            if self._reader is None:
-                self._reader = self._paths.begin()
-            subject = self._reader.subject(
-                label, text, base or self.base, access, last=last, below=below
-            )
+            for label, text in found:
+                if self._reader is None:
+                    self._reader = self._paths.begin()
+                paths.append(
+                    self._reader.subject(label, text, start, access, last=last, below=below)
+                )
+                if len(paths) > room:
+                    self._count()
         except PathError as error:
             raise Unreadable("path", label, error.message) from None
-        self.paths.append(subject)
-        self._count()
 
     def _count(self) -> None:
         if len(self.paths) + len(self.urls) > MAX_SUBJECTS:

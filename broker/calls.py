@@ -28,8 +28,9 @@ class PathSubject(NamedTuple):
     components joined by ``/`` **with a closing slash** (``src/a.py/``); the root itself is
     the empty string. An empty ``places`` lies outside the workspace and fits no pattern.
 
-    ``below`` says that the call reads whatever lies below the places too, as a search does:
-    then a list of patterns must cover each place with everything below it, however deep.
+    ``below`` says that the call touches whatever lies below the places too, as searching,
+    moving and removing a folder do: then a list of patterns must cover each place with
+    everything below it, however deep.
 
     ``inner_git`` says that a write reaches inside a ``.git`` folder; ``own`` that the path
     lies in the broker's own folders; ``folded`` that letter case does not count here; ``why``

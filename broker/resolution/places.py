@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from broker.calls import Access, PathSubject
 from broker.errors import InputError
 from broker.limits import MAX_PATH_CHARS
 from broker.resolution.realpaths import (
-    FILES,
+    ABSENT,
+    NOTHING,
     SHARED,
     VIEWS,
+    Kinds,
     PathError,
     PathWalk,
     check_text,
@@ -41,6 +43,34 @@ _MAX_PREFIXES: Final = 64
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z_.,+=@-]{0,254}")
 _MAX_FOLDER_CHARS: Final = MAX_PATH_CHARS - 255  # with such a name the path is not too long
 _SECOND_NAME: Final = "the file has a second name, and writing here changes it there too"
+
+
+class PathReader(Protocol):
+    """Reads the paths of one call: on a real disk, or from their text alone."""
+
+    def subject(
+        self,
+        argument: str,
+        text: str,
+        base: str,
+        access: Access,
+        *,
+        last: bool = True,
+        below: Kinds = NOTHING,
+    ) -> PathSubject:
+        """Read one path."""
+
+
+class Paths(Protocol):
+    """Where relative paths start, and a reader for each call."""
+
+    root: str
+
+    def begin(self) -> PathReader:
+        """Return a reader for one call."""
+
+    def base(self, folder: str, below: str) -> str:
+        """Return the absolute folder that relative paths start from."""
 
 
 class DiskPaths:
@@ -137,7 +167,7 @@ class DiskReading:
         access: Access,
         *,
         last: bool = True,
-        below: bool = False,
+        below: Kinds = NOTHING,
     ) -> PathSubject:
         """
         Read one path.
@@ -148,7 +178,7 @@ class DiskReading:
             base: the absolute folder that a relative path starts from.
             access: whether the tool may change what it finds.
             last: whether the tool follows a link in the last component.
-            below: whether the tool reads all that lies below it, if it is not a file.
+            below: what it has to be for the tool to reach all that lies below it, too.
 
         Raises:
             PathError: it cannot be read.
@@ -178,7 +208,7 @@ class DiskReading:
                     False,
                     self._disk.folded,
                     "",
-                    below and kind not in FILES,
+                    kind in below,
                 )
         return self._whole(argument, text, base, access, last=last, below=below)
 
@@ -205,7 +235,7 @@ class DiskReading:
             self._folders[text[:cut]] = _Folder(start, place, walk.passed(above), walk.parts)
 
     def _whole(
-        self, argument: str, text: str, base: str, access: Access, *, last: bool, below: bool
+        self, argument: str, text: str, base: str, access: Access, *, last: bool, below: Kinds
     ) -> PathSubject:
         """Read a path from its beginning to its end."""
         check_text(text)
@@ -214,23 +244,24 @@ class DiskReading:
         resolved = self._walk.follow(path, last=last)
         kind = self._walk.kind
         write = access == "write"
-        below = below and kind not in FILES
-        own = under_any(resolved, disk.own, above=write or below)
+        deep = kind in below
+        own = under_any(resolved, disk.own, above=write or deep)
         named = _named(resolved)
         place = inside(resolved, disk.root)
         if place is None:
-            return PathSubject(argument, text, access, (), named, own=own)
+            return PathSubject(argument, text, access, (), named, own=own, below=deep)
         places: tuple[str, ...] = (_named(place),)
         if path != resolved and (write or climbs(text) or climbs(base)):
             spelled = self._as_spelled(lexical(path))
             if spelled is None:
-                return PathSubject(argument, text, access, (), named, own=own)
+                return PathSubject(argument, text, access, (), named, own=own, below=deep)
             if spelled != place:
                 places = (spelled, *places)
         if not write:
             return PathSubject(
-                argument, text, access, places, named, own=own, folded=disk.folded, below=below
+                argument, text, access, places, named, own=own, folded=disk.folded, below=deep
             )
+        own = own or (deep and takes_settings(places, below))
         shared = last and kind == SHARED
         return PathSubject(
             argument,
@@ -242,7 +273,7 @@ class DiskReading:
             own=own or any(in_settings(p, disk.folded) for p in places),
             folded=disk.folded,
             why=_SECOND_NAME if shared else "",
-            below=below,
+            below=deep,
         )
 
     def _as_spelled(self, path: str) -> str | None:
@@ -284,6 +315,19 @@ def in_settings(place: str, folded: bool) -> bool:
     (True, False)
     """
     return (place.lower() if folded else place).startswith(SETTINGS + "/")
+
+
+def takes_settings(places: Iterable[str], below: Kinds) -> bool:
+    """
+    Whether a write of all below a place is one of the workspace, settings included.
+
+    A file that is put into the workspace's folder takes nothing along.
+
+    >>> from broker.resolution.realpaths import FOLDERS, TREES
+    >>> takes_settings([""], TREES), takes_settings(["src/"], TREES), takes_settings([""], FOLDERS)
+    (True, False, False)
+    """
+    return ABSENT in below and "" in places
 
 
 def _named(path: str) -> str:

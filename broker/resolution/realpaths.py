@@ -55,7 +55,14 @@ ABSENT: Final = "absent"
 FOLDER: Final = "folder"
 FILE: Final = "file"
 SHARED: Final = "shared"  # a file with more than one name
-FILES: Final = frozenset([FILE, SHARED])
+_FILES: Final = frozenset([FILE, SHARED])
+
+# What an entry may be for a call to reach below it as well.
+Kinds = frozenset[str]
+NOTHING: Final[Kinds] = frozenset()  # the call touches the entry alone
+FOLDERS: Final[Kinds] = frozenset([FOLDER])  # it puts a file there, or into a folder
+TREES: Final[Kinds] = frozenset([FOLDER, ABSENT])  # what is not there yet may become a folder
+ANYTHING: Final[Kinds] = frozenset([FOLDER, ABSENT, FILE, SHARED])  # it puts a folder there
 _PLAIN_KINDS: Final = frozenset([ABSENT, FOLDER, FILE])
 
 
@@ -232,7 +239,7 @@ class PathWalk:
             part = rest.pop()
             if part in _NO_STEP:
                 continue
-            if kind in FILES:
+            if kind in _FILES:
                 raise PathError(f"`{shown(at)}` is not a folder")
             if part == "..":
                 at = at[: at.rindex("/")] if at else at

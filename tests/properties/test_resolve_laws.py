@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from broker.authorize import authorize
 from broker.calls import Call, PathSubject
 from broker.catalogs import load_catalogs
-from broker.caveats import paths
+from broker.caveats import paths, writes
 from broker.resolution.arguments import canonical_digest
 from broker.resolution.globbing import fixed_start
 from broker.resolution.patches import patched
@@ -369,7 +369,107 @@ def test_what_a_search_reads_below_is_a_folder_s(
     assert searched.fault == read.fault
     for one, other in zip(searched.paths, read.paths, strict=True):
         assert one._replace(below=False) == other
-        assert one.below == (bool(one.places) and not os.path.isfile(one.resolved))
+        assert one.below == (not os.path.isfile(one.resolved))
+
+
+def entries(top: str) -> list[str]:
+    """Return an entry and all that lies below it; what a link leads to does not."""
+    found = os.walk(top) if not os.path.islink(top) else ()
+    return [top] + [f"{at}/{name}" for at, dirs, names in found for name in dirs + names]
+
+
+@given(tree=TREES, path=PATHS, patterns=LISTS)
+@example(tree=[("a/b", "file")], path="a", patterns=["a*"])
+@example(tree=[("a/b/c", "file")], path="a", patterns=["*", "*/b"])
+@example(tree=[("a/b/c", "file"), ("c", ">a")], path="c/", patterns=["c"])
+@example(tree=[("a/b/c", "file"), ("c", ">a")], path="c", patterns=["c*"])
+def test_what_goes_with_a_folder_may_go_alone(
+    folder: Path, tree: list[tuple[str, str]], path: str, patterns: list[str]
+) -> None:
+    """Whoever may remove a place may remove and write every entry below it, one by one."""
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+    ticket = mint([writes(*patterns)], key=bytes(32), sid="s", minted_at=0)
+    call = resolver.resolve("delete_file", {"path": path})
+    if not authorize(ticket, call, 0).allowed:
+        return
+    for place in entries(call.paths[0].resolved):
+        alone = resolver.resolve("delete_file", {"path": place})
+        assert authorize(ticket, alone, 0).allowed
+        if not os.path.islink(place):
+            write = resolver.resolve("write_file", {"path": place, "content": ""})
+            assert authorize(ticket, write, 0).allowed
+
+
+@given(
+    tree=TREES,
+    source=PATHS,
+    target=PATHS,
+    patterns=LISTS,
+    tool=st.sampled_from(["move_file", "copy_file"]),
+)
+@example([("a/b", "file"), ("c", "file")], "a", "d", ["a", "d*"], "move_file")
+@example([("a/b", "file"), ("c", "folder")], "a/b", "c", ["a/*", "c*"], "move_file")
+@example([("a/b", "file"), ("c", "file")], "a", "c", ["a", "c*"], "copy_file")
+@example([("a/b", "file"), ("c", ">a")], "c", "d", ["d*"], "copy_file")
+def test_what_is_put_with_a_folder_may_be_put_alone(
+    folder: Path,
+    tree: list[tuple[str, str]],
+    source: str,
+    target: str,
+    patterns: list[str],
+    tool: str,
+) -> None:
+    """However a tool moves or copies, onto a place or into it, each entry may be written there."""
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+    ticket = mint([writes(*patterns)], key=bytes(32), sid="s", minted_at=0)
+    call = resolver.resolve(tool, {"source": source, "destination": target})
+    if not authorize(ticket, call, 0).allowed:
+        return
+    top, onto = call.paths[0].resolved, call.paths[-1].resolved
+    names = [place[len(top) :] for place in entries(top)]
+    tops = [onto, f"{onto}/{os.path.basename(top)}"] if os.path.isdir(onto) else [onto]
+    for place in [start + name for start in tops for name in names]:
+        if os.path.realpath(place) == place:  # a link that is there already goes, or is refused
+            write = resolver.resolve("write_file", {"path": place, "content": ""})
+            assert write.fault is not None or authorize(ticket, write, 0).allowed
+
+
+def test_a_file_is_renamed_within_a_pattern(folder: Path) -> None:
+    """A file's new name needs to fit, and no more; so does the name of one that is removed."""
+    root = build(folder, [("src/a.py", "file"), ("src/l.py", ">a.py"), ("docs/x", "file")])
+    resolver = Resolver(root, CATALOGS)
+    ticket = mint([paths("src/*.py")], key=bytes(32), sid="s", minted_at=0)
+
+    def allowed(tool: str, **arguments: object) -> bool:
+        return authorize(ticket, resolver.resolve(tool, arguments), 0).allowed
+
+    for source in ("src/a.py", "src/l.py"):
+        assert allowed("move_file", source=source, destination="src/new.py")
+        assert allowed("copy_file", source=source, destination="src/new.py")
+        assert allowed("delete_file", path=source)
+    assert allowed("move_file", source="src/l.py", destination="src/a.py")
+    assert not allowed("move_file", source="src/a.py", destination="src")
+    assert not allowed("move_file", source="src/none.py", destination="src/new.py")
+    assert not allowed("delete_file", path="src/none.py")
+    assert not allowed("delete_file", path="src")
+
+
+def test_a_folder_within_a_pattern_takes_what_a_pattern_covers(folder: Path) -> None:
+    """Under a name without a wildcard, and under `**`, folders are removed, moved and copied."""
+    root = build(folder, [("src/p/a.py", "file")])
+    resolver = Resolver(root, CATALOGS)
+    for pattern in ("src", "src/**", "s*/**"):
+        ticket = mint([writes(pattern)], key=bytes(32), sid="s", minted_at=0)
+        for tool, arguments in (
+            ("delete_file", {"path": "src/p"}),
+            ("delete_file", {"path": "src/none"}),
+            ("move_file", {"source": "src/p", "destination": "src/q"}),
+            ("copy_file", {"source": "src/p", "destination": "src/q"}),
+        ):
+            call = resolver.resolve(tool, arguments)
+            assert authorize(ticket, call, 0).allowed, (pattern, tool)
 
 
 JSON = st.recursive(

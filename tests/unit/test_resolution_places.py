@@ -12,7 +12,15 @@ from broker.calls import Access, PathSubject
 from broker.errors import InputError
 from broker.limits import MAX_PATH_CHARS
 from broker.resolution.places import DiskPaths, in_settings
-from broker.resolution.realpaths import PathError, PathWalk
+from broker.resolution.realpaths import (
+    ANYTHING,
+    FOLDERS,
+    NOTHING,
+    TREES,
+    Kinds,
+    PathError,
+    PathWalk,
+)
 
 
 @pytest.fixture
@@ -28,7 +36,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def subject(
-    paths: DiskPaths, text: str, access: Access = "read", *, last: bool = True, below: bool = False
+    paths: DiskPaths,
+    text: str,
+    access: Access = "read",
+    *,
+    last: bool = True,
+    below: Kinds = NOTHING,
 ) -> PathSubject:
     """Read one path from the workspace's root."""
     return paths.begin().subject("path", text, paths.root, access, last=last, below=below)
@@ -144,11 +157,11 @@ def test_a_search_of_a_folder_reads_all_below(root: Path) -> None:
     os.symlink("a.py", root / "src" / "l")
     os.link(root / "src" / "a.py", root / "src" / "twin")
     for text in (".", "src", "src/", "src/d", "src/d/..", "new", "new/x", "src/up"):
-        assert subject(paths, text, below=True).below is (text != "src/up"), text
+        assert subject(paths, text, below=TREES).below, text
         assert not subject(paths, text).below
     for text in ("src/a.py", "src/l", "./src/../src/a.py", "src/twin"):
-        assert not subject(paths, text, below=True).below, text
-    assert subject(paths, "src/d", below=True).places == ("docs/",)
+        assert not subject(paths, text, below=TREES).below, text
+    assert subject(paths, "src/d", below=TREES).places == ("docs/",)
 
 
 def test_a_search_from_above_reads_the_broker_s_own_folders(root: Path, tmp_path: Path) -> None:
@@ -156,10 +169,49 @@ def test_a_search_from_above_reads_the_broker_s_own_folders(root: Path, tmp_path
     (root / "home" / "keys").mkdir(parents=True)
     paths = DiskPaths(str(root), [str(root / "home" / "keys")])
     for text in (".", "home", "home/keys", str(tmp_path)):
-        assert subject(paths, text, below=True).own, text
+        assert subject(paths, text, below=TREES).own, text
     for text in (".", "home", str(tmp_path)):
         assert not subject(paths, text).own, text
-    assert not subject(paths, "src", below=True).own
+    assert not subject(paths, "src", below=TREES).own
+
+
+@pytest.mark.parametrize(
+    ("below", "deep"),
+    [(NOTHING, ""), (FOLDERS, "src"), (TREES, "src none"), (ANYTHING, "src none src/a.py twin")],
+)
+def test_what_a_write_takes_along(root: Path, below: Kinds, deep: str) -> None:
+    """Whether all below counts hangs on what is there: a folder, nothing, or a file."""
+    (root / "one").write_text("1")
+    os.link(root / "one", root / "twin")
+    paths = DiskPaths(str(root))
+    for text in ("src", "none", "src/a.py", "twin"):
+        found = subject(paths, text, "write", last=False, below=below)
+        assert found.below is (text in deep.split()), text
+        assert found.places == (f"{text}/",)
+    # A link goes itself, and what it leads to stays; spelled as a folder it is one.
+    assert not subject(paths, "src/d", "write", last=False, below=TREES).below
+    assert subject(paths, "src/d/", "write", last=False, below=TREES).below
+    assert subject(paths, "src/d", "write", below=FOLDERS).below
+
+
+def test_what_lies_outside_may_be_a_folder_too(root: Path, tmp_path: Path) -> None:
+    """Where a folder outside is copied from, the copy is a folder as well."""
+    (tmp_path / "file").write_text("x")
+    paths = DiskPaths(str(root))
+    assert subject(paths, str(tmp_path), below=TREES).below
+    assert not subject(paths, f"{tmp_path}/file", below=TREES).below
+
+
+def test_the_whole_workspace_takes_its_settings_along(root: Path) -> None:
+    """Who removes or replaces all below the workspace reaches the settings; one file does not."""
+    paths = DiskPaths(str(root))
+    for text in (".", str(root), "src/.."):
+        assert subject(paths, text, "write", last=False, below=TREES).own
+        assert subject(paths, text, "write", below=ANYTHING).own
+        assert not subject(paths, text, "write", below=FOLDERS).own
+        assert not subject(paths, text, "write").own
+        assert not subject(paths, text, below=TREES).own
+    assert not subject(paths, "src", "write", last=False, below=TREES).own
 
 
 def several(paths: DiskPaths, *texts: str, access: Access = "read") -> list[PathSubject]:

@@ -200,8 +200,9 @@ def _refuse(caveat: str, value: str, reason: str) -> Decision:
 
 
 def _own(subject: PathSubject) -> Decision:
-    read = ", which this would read too," if subject.below else ""
-    return _refuse("own", subject.spelled, f"the broker's own files{read} are closed to tools")
+    verb = "read" if subject.access == "read" else "change"
+    too = f", which this would {verb} too," if subject.below else ""
+    return _refuse("own", subject.spelled, f"the broker's own files{too} are closed to tools")
 
 
 def _list(patterns: Sequence[str]) -> str:
@@ -251,7 +252,7 @@ def _absent(bounds: Bounds, call: Call) -> Decision:
 
 
 def _outside(bound: PathBound, subject: PathSubject) -> Decision:
-    verb = "reading" if subject.access == "read" else "writing"
+    verb = "reading" if subject.access == "read" else "changing" if subject.below else "writing"
     spelled = subject.spelled
     leads = ""
     if not subject.places:

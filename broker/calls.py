@@ -5,32 +5,32 @@ A ``Call`` is a tool's name, and the subjects that its arguments name: paths and
 read the way the kernel and the network will read them (``broker.resolve`` does that, with a
 catalog and the real file system). Nothing here looks at the world.
 
-Rules a maintainer keeps: everything is frozen; a call that could not be read is still a
-``Call``, with a ``Fault`` or a missing subject in it, so that deciding stays total.
+Rules a maintainer keeps: nothing changes once it is made; a call that could not be read is
+still a ``Call``, with a ``Fault`` or a missing subject in it, so that deciding stays total.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 Access = Literal["read", "write"]
 Enforcement = Literal["kernel", "gate", "none"]
 Shape = Literal["nothing", "read", "write", "host", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class PathSubject:
+class PathSubject(NamedTuple):
     """
-    One path that a call reads or writes.
+    One path that a call reads or writes. A named tuple, since one call may hold many thousands.
 
     ``places`` are the spellings that must *all* fit: the resolved place and, for a write or a
     path with ``..``, also the place as spelled. A place is relative to the workspace root, its
     components joined by ``/`` **with a closing slash** (``src/a.py/``); the root itself is
     the empty string. An empty ``places`` lies outside the workspace and fits no pattern.
 
-    ``below`` says that the call reads whatever lies below the places too, as a search does:
-    then a list of patterns must cover each place with everything below it, however deep.
+    ``below`` says that the call touches whatever lies below the places too, as searching,
+    moving and removing a folder do: then a list of patterns must cover each place with
+    everything below it, however deep.
 
     ``inner_git`` says that a write reaches inside a ``.git`` folder; ``own`` that the path
     lies in the broker's own folders; ``folded`` that letter case does not count here; ``why``

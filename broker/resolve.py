@@ -21,8 +21,8 @@ from broker.calls import Call, Fault
 from broker.catalogs import Catalogs
 from broker.limits import MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
 from broker.resolution.arguments import Unreadable, canonical_digest, clean, examine
-from broker.resolution.places import DiskPaths
-from broker.resolution.reading import Paths, Reading
+from broker.resolution.places import DiskPaths, Paths
+from broker.resolution.reading import Reading
 from broker.resolution.realpaths import PathError
 from broker.resolution.winpaths import WindowsPaths, is_windows
 

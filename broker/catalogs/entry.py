@@ -25,7 +25,8 @@ EFFECTS: Final = {
 ROLES: Final = {
     "path-read": "a path that is read",
     "path-write": "a path that is written",
-    "path-delete": "a path that is removed or moved away; a link goes itself, not its target",
+    "path-put": "a path where another argument's file or folder is put, or a new folder's tree",
+    "path-delete": "a path that is removed or moved away, with all below it; a link goes itself",
     "path-list": "a folder whose own entries are listed",
     "path-tree": "a folder that is searched or read with everything below it, or a file",
     "path-nofollow": "a path that is written, where a link is replaced and not followed",

@@ -118,7 +118,14 @@ class _Reader:
         arguments = self._arguments((*where, "arguments"), table.get("arguments", {}))
         if effect in ("read", "none", "delegate"):
             for key, argument in arguments.items():
-                if argument.role in ("path-write", "path-delete", "path-nofollow", "patch", "url"):
+                if argument.role in (
+                    "path-write",
+                    "path-put",
+                    "path-delete",
+                    "path-nofollow",
+                    "patch",
+                    "url",
+                ):
                     reason = f"effect `{effect}` and role `{argument.role}` do not go together"
                     self._fail((*where, "arguments", key), reason)
         return ToolEntry(

@@ -13,7 +13,7 @@ Rules a maintainer keeps:
 
 - Slot 0 is written first and made durable, then slot 1 is written over with the same: after
   that no older key is in the file. (What a drive keeps of overwritten blocks is another
-  matter; ADR-0011.)
+  matter; ADR-0012.)
 - The start key is never written here: the first slot is written after line 0.
 - A file without a key is blank: before line 0, and after the seal.
 """

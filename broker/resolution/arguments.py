@@ -15,13 +15,17 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
-from json import dumps
-from typing import Final, Literal
+from json import JSONEncoder, dumps
+from typing import Final, Literal, TypeGuard
 from unicodedata import normalize
 
 from broker.calls import Fault
 from broker.limits import MAX_ARGUMENT_DEPTH, MAX_ARGUMENT_VALUES
 
+# For values that are known to be no circle and not deep.
+_ENCODER: Final = JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
+)
 _WORDS: Final = (str, int, float, bool, type(None))
 _LONG_BITS: Final = 10_000  # Python prints no decimal above some 14,000 bits
 _NAME: Final = 80  # characters in the longest name that is compared with the lists below
@@ -80,7 +84,7 @@ def examine(arguments: object) -> tuple[str | None, str]:
     if reason is not None:
         return reason, sha256(_UNREADABLE).hexdigest()
     if plain:
-        text = dumps(arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        text = _ENCODER.encode(arguments)
     else:
         text = _canonical(arguments)
     if deep:
@@ -173,6 +177,9 @@ def leaves(value: object, label: str, name: str = "") -> Iterator[tuple[str, str
     >>> list(leaves({"a": ["x", {"b": 1}]}, "arg"))
     [('arg.a[0]', 'a', 'x'), ('arg.a[1].b', 'b', 1)]
     """
+    if is_flat(value):  # as long lists are
+        yield from ((f"{label}[{n}]", name, item) for n, item in enumerate(value))
+        return
     stack: list[tuple[str, str, object]] = [(label, name, value)]
     while stack:
         here, called, item = stack.pop()
@@ -191,7 +198,7 @@ def names(value: object) -> Iterator[str]:
     >>> sorted(names({"a": [{"b": 1}]}))
     ['a', 'b']
     """
-    stack = [value]
+    stack = [] if is_flat(value) else [value]
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
@@ -199,6 +206,16 @@ def names(value: object) -> Iterator[str]:
             stack += item.values()
         elif isinstance(item, list):
             stack += item
+
+
+def is_flat(value: object) -> TypeGuard[list[str]]:
+    """
+    Whether a value is a list of texts and of nothing else.
+
+    >>> is_flat(["a", "b"]), is_flat(["a", 1]), is_flat("a")
+    (True, False, False)
+    """
+    return type(value) is list and {*map(type, value)} == {str}
 
 
 def look(name: str, text: str) -> Look:
@@ -211,7 +228,7 @@ def look(name: str, text: str) -> Look:
     ('text', 'url')
     """
     named = _named(name) if len(name) < _NAME else "text"
-    if _URL_LOOK.fullmatch(text):
+    if "://" in text and _URL_LOOK.fullmatch(text):
         # A tool that takes it for a path after all would tidy it first, and climb.
         return "path" if named == "path" and ".." in text else "url"
     if named == "url" or text[:5].lower() == "file:":

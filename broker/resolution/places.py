@@ -13,12 +13,19 @@ the workspace count as inside; nothing is kept from one call to the next.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Final
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from broker.calls import Access, PathSubject
 from broker.errors import InputError
+from broker.limits import MAX_PATH_CHARS
 from broker.resolution.realpaths import (
+    ABSENT,
+    NOTHING,
+    SHARED,
+    VIEWS,
+    Kinds,
     PathError,
     PathWalk,
     check_text,
@@ -32,7 +39,38 @@ from broker.resolution.realpaths import (
 
 SETTINGS: Final = ".broker"  # the workspace's own settings, which no tool writes
 _MAX_PREFIXES: Final = 64
+# A name that every tool and every system reads alike, so that it needs no second thought.
+_PLAIN: Final = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z_.,+=@-]{0,254}")
+_MAX_FOLDER_CHARS: Final = MAX_PATH_CHARS - 255  # with such a name the path is not too long
 _SECOND_NAME: Final = "the file has a second name, and writing here changes it there too"
+
+
+class PathReader(Protocol):
+    """Reads the paths of one call: on a real disk, or from their text alone."""
+
+    def subject(
+        self,
+        argument: str,
+        text: str,
+        base: str,
+        access: Access,
+        *,
+        last: bool = True,
+        below: Kinds = NOTHING,
+    ) -> PathSubject:
+        """Read one path."""
+
+
+class Paths(Protocol):
+    """Where relative paths start, and a reader for each call."""
+
+    root: str
+
+    def begin(self) -> PathReader:
+        """Return a reader for one call."""
+
+    def base(self, folder: str, below: str) -> str:
+        """Return the absolute folder that relative paths start from."""
 
 
 class DiskPaths:
@@ -90,14 +128,36 @@ class DiskPaths:
         return folder if folder[0] == "/" else f"{below}/{folder}"
 
 
-class DiskReading:
-    """Reads the paths of one call; from ``DiskPaths.begin``."""
+class _Folder(NamedTuple):
+    """
+    A folder of the workspace in which a plain name needs one look and no walk.
 
-    __slots__ = ("_disk", "_walk")
+    It is spelled as it is found: no link and no step up leads to it. It lies outside of ``.git``,
+    of the settings and of what is another thing for each who asks, and neither in nor above a
+    folder of the broker's own.
+    """
+
+    start: str  # of what is in it, absolute, with a closing slash
+    place: str
+    there: bool  # or else it is absent, with all that would be in it
+    parts: int  # of a path to what is in it
+
+
+class DiskReading:
+    """
+    Reads the paths of one call; from ``DiskPaths.begin``.
+
+    A call may hold many thousands of paths, and then most share a folder. So the folders that
+    its paths came through are kept while it is read.
+    """
+
+    __slots__ = ("_base", "_disk", "_folders", "_walk")
 
     def __init__(self, disk: DiskPaths) -> None:
         self._disk = disk
         self._walk = PathWalk(disk.root, disk.spelled)
+        self._base = ""
+        self._folders: dict[str, _Folder] = {}  # by their spelling from there
 
     def subject(
         self,
@@ -107,7 +167,7 @@ class DiskReading:
         access: Access,
         *,
         last: bool = True,
-        below: bool = False,
+        below: Kinds = NOTHING,
     ) -> PathSubject:
         """
         Read one path.
@@ -118,51 +178,102 @@ class DiskReading:
             base: the absolute folder that a relative path starts from.
             access: whether the tool may change what it finds.
             last: whether the tool follows a link in the last component.
-            below: whether the tool reads all that lies below it, if it is not a file.
+            below: what it has to be for the tool to reach all that lies below it, too.
 
         Raises:
             PathError: it cannot be read.
         """
+        if base != self._base:  # so it is for a call's first path, and most have no other
+            self._base, self._folders = base, {}
+            return self._whole(argument, text, base, access, last=last, below=below)
+        cut = text.rfind("/") + 1
+        folder = self._folders.get(text[:cut])
+        if folder is None:
+            subject = self._whole(argument, text, base, access, last=last, below=below)
+            self._keep(text, cut, subject)
+            return subject
+        name = text[cut:]
+        if _PLAIN.fullmatch(name):
+            start, place, there, parts = folder
+            resolved = start + name
+            kind = self._walk.enter(resolved, parts, there=there)
+            if kind is not None:
+                return PathSubject(
+                    argument,
+                    text,
+                    access,
+                    (f"{place}{name}/",),
+                    resolved,
+                    False,
+                    False,
+                    self._disk.folded,
+                    "",
+                    kind in below,
+                )
+        return self._whole(argument, text, base, access, last=last, below=below)
+
+    def _keep(self, text: str, cut: int, subject: PathSubject) -> None:
+        """Keep the folder of a path that was just read, if it is one to be kept."""
+        disk, walk = self._disk, self._walk
+        above, _, name = subject.resolved.rpartition("/")
+        above = above or "/"
+        place = inside(above, disk.root)
+        path = text if text[0] == "/" else f"{self._base}/{text}"
+        if (
+            place is not None
+            and text[cut:] == name
+            and name
+            and not climbs(path)
+            and lexical(path) == subject.resolved
+            and not in_git(place)
+            and not in_settings(place, disk.folded)
+            and not under_any(above, disk.own, above=True)
+            and above[:5] not in VIEWS
+            and cut <= _MAX_FOLDER_CHARS
+        ):
+            start = subject.resolved[: -len(name)]
+            self._folders[text[:cut]] = _Folder(start, place, walk.passed(above), walk.parts)
+
+    def _whole(
+        self, argument: str, text: str, base: str, access: Access, *, last: bool, below: Kinds
+    ) -> PathSubject:
+        """Read a path from its beginning to its end."""
         check_text(text)
         disk = self._disk
         path = text if text[0] == "/" else f"{base}/{text}"
         resolved = self._walk.follow(path, last=last)
-        shared = last and self._walk.shared()
+        kind = self._walk.kind
         write = access == "write"
-        below = below and not self._walk.file()
-        own = under_any(resolved, disk.own, above=write or below) if disk.own else False
+        deep = kind in below
+        own = under_any(resolved, disk.own, above=write or deep)
+        named = _named(resolved)
         place = inside(resolved, disk.root)
         if place is None:
-            return PathSubject(argument, text, access, (), _named(resolved), own=own)
+            return PathSubject(argument, text, access, (), named, own=own, below=deep)
         places: tuple[str, ...] = (_named(place),)
-        if write or climbs(text) or climbs(base):
+        if path != resolved and (write or climbs(text) or climbs(base)):
             spelled = self._as_spelled(lexical(path))
             if spelled is None:
-                return PathSubject(argument, text, access, (), _named(resolved), own=own)
+                return PathSubject(argument, text, access, (), named, own=own, below=deep)
             if spelled != place:
                 places = (spelled, *places)
         if not write:
             return PathSubject(
-                argument,
-                text,
-                access,
-                places,
-                _named(resolved),
-                own=own,
-                folded=disk.folded,
-                below=below,
+                argument, text, access, places, named, own=own, folded=disk.folded, below=deep
             )
+        own = own or (deep and takes_settings(places, below))
+        shared = last and kind == SHARED
         return PathSubject(
             argument,
             text,
             access,
             () if shared else places,
-            _named(resolved),
+            named,
             inner_git=any(map(in_git, places)),
             own=own or any(in_settings(p, disk.folded) for p in places),
             folded=disk.folded,
             why=_SECOND_NAME if shared else "",
-            below=below,
+            below=deep,
         )
 
     def _as_spelled(self, path: str) -> str | None:
@@ -206,8 +317,25 @@ def in_settings(place: str, folded: bool) -> bool:
     return (place.lower() if folded else place).startswith(SETTINGS + "/")
 
 
+def takes_settings(places: Iterable[str], below: Kinds) -> bool:
+    """
+    Whether a write of all below a place is one of the workspace, settings included.
+
+    A file that is put into the workspace's folder takes nothing along.
+
+    >>> from broker.resolution.realpaths import FOLDERS, TREES
+    >>> takes_settings([""], TREES), takes_settings(["src/"], TREES), takes_settings([""], FOLDERS)
+    (True, False, False)
+    """
+    return ABSENT in below and "" in places
+
+
 def _named(path: str) -> str:
     """Return a name from the disk as text that can be written down; most already are."""
     if path.isascii():
         return path
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return path

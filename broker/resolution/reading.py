@@ -13,17 +13,34 @@ wrong type is a fault; a known argument is never read more loosely because anoth
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from broker.calls import Access, PathSubject, UrlSubject
 from broker.catalogs.entry import Argument, ToolEntry
 from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECTS
 from broker.resolution.addresses import file_path, header_pairs, read_address
-from broker.resolution.arguments import Unreadable, clean, leaves, lifts_limits, look, names
+from broker.resolution.arguments import (
+    Unreadable,
+    clean,
+    is_flat,
+    leaves,
+    lifts_limits,
+    look,
+    names,
+)
 from broker.resolution.globbing import fixed_start, on_windows, recurses
 from broker.resolution.patches import PatchError, patched
-from broker.resolution.realpaths import PathError, check_text
+from broker.resolution.places import PathReader, Paths
+from broker.resolution.realpaths import (
+    ANYTHING,
+    FOLDERS,
+    NOTHING,
+    TREES,
+    Kinds,
+    PathError,
+    check_text,
+)
 from broker.resolution.winpaths import is_windows
 
 _DRIVE_URL: Final = re.compile(r"/[A-Za-z]:[/\\]")
@@ -34,42 +51,17 @@ _ACCESS: Final[Mapping[str, Access]] = {
     "path-list": "read",
     "path-tree": "read",
     "path-write": "write",
+    "path-put": "write",
     "path-delete": "write",
     "path-nofollow": "write",
 }
 _PLAIN: Final = frozenset(["text", "search-regex", "cwd"])  # a "cwd" is read before the others
-_BESIDE: Final = frozenset(["glob-in", "link-target", "headers"])  # read with other arguments
+# Read with other arguments, and some of them after those.
+_BESIDE: Final = frozenset(["glob-in", "link-target", "headers", "path-put"])
 _LIFTS: Final = "this switch lifts the limits of the call"
-_FOLDERS: Final = frozenset(["path-list", "path-tree"])  # where a search starts
+_TOPS: Final = frozenset(["path-list", "path-tree"])  # where a search starts
+_WHOLE: Final = frozenset(["path-tree", "path-delete"])  # a folder goes with all below it
 _STAYS: Final = frozenset(["path-delete", "path-nofollow"])  # a link in the end goes itself
-
-
-class PathReader(Protocol):
-    """Reads the paths of one call: on a real disk, or from their text alone."""
-
-    def subject(
-        self,
-        argument: str,
-        text: str,
-        base: str,
-        access: Access,
-        *,
-        last: bool = True,
-        below: bool = False,
-    ) -> PathSubject:
-        """Read one path."""
-
-
-class Paths(Protocol):
-    """Where relative paths start, and a reader for each call."""
-
-    root: str
-
-    def begin(self) -> PathReader:
-        """Return a reader for one call."""
-
-    def base(self, folder: str, below: str) -> str:
-        """Return the absolute folder that relative paths start from."""
 
 
 class Reading:
@@ -112,22 +104,31 @@ class Reading:
     ) -> None:
         before = self.base
         folder = self._starts(known, values, label)
-        last: list[tuple[str, object]] = []  # headers, which need the URLs to be read
+        last: list[tuple[str, str, object]] = []  # headers need the URLs to be read, and so on
+        files: list[bool] = []  # whether what is moved or copied is known to be no folder
         for key, spec in known.items():
             value = values.get(key)
             here = f"{label}{key}"
             if key == folder:
                 continue
             if value is None or spec.role not in _BESIDE:
+                start = len(self.paths)
                 self._argument(here, spec, value)
+                if spec.role in _WHOLE:
+                    plain = isinstance(value, str) or is_flat(value)
+                    files.append(plain and not any(p.below for p in self.paths[start:]))
             elif spec.role == "glob-in":
                 self._search(here, value, known.get(folder or ""), values.get(folder or ""))
             elif spec.role == "link-target":
                 self._link(here, value, known, values)
             else:
-                last.append((here, value))
-        for here, value in last:
-            self._headers(here, value)
+                last.append((here, spec.role, value))
+        for here, role, value in last:
+            if role == "headers":
+                self._headers(here, value)
+            else:
+                below = FOLDERS if files and all(files) else ANYTHING
+                self._paths_of(self._each(here, value), _ACCESS[role], below=below)
         if judge and not values.keys() <= known.keys():
             for key, value in values.items():
                 if key not in known:
@@ -143,7 +144,7 @@ class Reading:
             if spec.role == "cwd":
                 self._cwd(f"{label}{key}", spec, values.get(key))
             elif spec.role == "glob-in" and values.get(key) is not None:
-                folder = next((k for k, s in known.items() if s.role in _FOLDERS), None)
+                folder = next((k for k, s in known.items() if s.role in _TOPS), None)
         return folder
 
     def _argument(self, label: str, spec: Argument, value: object) -> None:
@@ -156,13 +157,9 @@ class Reading:
         if spec.fields is not None:
             self._fields(label, spec.fields, value)
         elif spec.role in _ACCESS:
-            access, last = _ACCESS[spec.role], spec.role not in _STAYS
-            below = spec.role == "path-tree"
-            if isinstance(value, str):
-                self._path(label, value, access, last=last, below=below)
-            else:
-                for here, text in self._texts(label, value):
-                    self._path(here, text, access, last=last, below=below)
+            below = TREES if spec.role in _WHOLE else NOTHING
+            last = spec.role not in _STAYS
+            self._paths_of(self._each(label, value), _ACCESS[spec.role], last=last, below=below)
         elif spec.role in _TEXTS:
             for here, text in self._texts(label, value):
                 _TEXTS[spec.role](self, here, text)
@@ -189,7 +186,16 @@ class Reading:
                 raise Unreadable("arguments", here, "an object is due here")
             self._object(fields, item, f"{here}.", judge=True)
 
+    def _each(self, label: str, value: object) -> Iterable[tuple[str, str]]:
+        return ((label, value),) if isinstance(value, str) else self._texts(label, value)
+
     def _texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
+        """Yield the texts of an argument, each with its own label."""
+        if is_flat(value):  # as very long lists are
+            return ((f"{label}[{n}]", text) for n, text in enumerate(value))
+        return self._deep_texts(label, value)
+
+    def _deep_texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
         for key in names(value):
             if look("", key) != "text":
                 self._guess_text(label, "", key)  # a table from paths to what they shall hold
@@ -207,19 +213,34 @@ class Reading:
         access: Access,
         *,
         last: bool = True,
-        below: bool = False,
+        below: Kinds = NOTHING,
         base: str | None = None,
     ) -> None:
+        self._paths_of(((label, text),), access, last=last, below=below, base=base)
+
+    def _paths_of(
+        self,
+        found: Iterable[tuple[str, str]],
+        access: Access,
+        *,
+        last: bool = True,
+        below: Kinds = NOTHING,
+        base: str | None = None,
+    ) -> None:
+        """Judge the paths of one argument, each with its own label; there may be very many."""
+        start, label = base or self.base, ""
+        paths, room = self.paths, MAX_SUBJECTS - len(self.urls)
         try:
-            if self._reader is None:
-                self._reader = self._paths.begin()
-            subject = self._reader.subject(
-                label, text, base or self.base, access, last=last, below=below
-            )
+            for label, text in found:
+                if self._reader is None:
+                    self._reader = self._paths.begin()
+                paths.append(
+                    self._reader.subject(label, text, start, access, last=last, below=below)
+                )
+                if len(paths) > room:
+                    self._count()
         except PathError as error:
             raise Unreadable("path", label, error.message) from None
-        self.paths.append(subject)
-        self._count()
 
     def _count(self) -> None:
         if len(self.paths) + len(self.urls) > MAX_SUBJECTS:
@@ -259,8 +280,8 @@ class Reading:
                     start = f"{top}/{start}" if start else top
             except PathError as error:
                 raise Unreadable("path", here, error.message) from None
-            below = recurses(text) or (folder is not None and folder.role == "path-tree")
-            self._path(here, start or ".", "read", below=below)
+            whole = recurses(text) or (folder is not None and folder.role == "path-tree")
+            self._path(here, start or ".", "read", below=TREES if whole else NOTHING)
 
     def _link(
         self, label: str, value: object, known: Mapping[str, Argument], values: dict[str, object]

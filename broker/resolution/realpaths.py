@@ -47,11 +47,23 @@ _UNSEEN: Final = {
     for c in "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
     "\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
 }
-_VIEWS: Final = frozenset(["/dev", "/proc"])
-_ABSENT: Final = "absent"
-_FOLDER: Final = "folder"
-_FILE: Final = "file"
-_SHARED: Final = "shared"  # a file with more than one name
+_NO_STEP: Final = frozenset(["", "."])
+VIEWS: Final = frozenset(["/dev", "/proc"])  # what they show depends on who asks
+
+# What an entry is. A link is none of these: it is ``>`` and the link's target.
+ABSENT: Final = "absent"
+FOLDER: Final = "folder"
+FILE: Final = "file"
+SHARED: Final = "shared"  # a file with more than one name
+_FILES: Final = frozenset([FILE, SHARED])
+
+# What an entry may be for a call to reach below it as well.
+Kinds = frozenset[str]
+NOTHING: Final[Kinds] = frozenset()  # the call touches the entry alone
+FOLDERS: Final[Kinds] = frozenset([FOLDER])  # it puts a file there, or into a folder
+TREES: Final[Kinds] = frozenset([FOLDER, ABSENT])  # what is not there yet may become a folder
+ANYTHING: Final[Kinds] = frozenset([FOLDER, ABSENT, FILE, SHARED])  # it puts a folder there
+_PLAIN_KINDS: Final = frozenset([ABSENT, FOLDER, FILE])
 
 
 class PathError(InputError):
@@ -83,9 +95,10 @@ def check_text(text: str) -> None:
         raise PathError("a leading `~` is a shell's word for a home folder: spell it out")
     if text[0] == "$":
         raise PathError("a leading `$` is a shell's variable: spell the path out")
-    scheme, mark, _ = text.partition("://")
-    if mark and scheme.isascii() and scheme.replace("+", "").replace("-", "").isalnum():
-        raise PathError("this is a URL and the argument is a path")
+    if "://" in text:
+        scheme = text[: text.index("://")]
+        if scheme.isascii() and scheme.replace("+", "").replace("-", "").isalnum():
+            raise PathError("this is a URL and the argument is a path")
     if "\\" in text:
         _check_climb(text.replace("\\", "/"), text)
     if not text.isascii():
@@ -186,7 +199,10 @@ class PathWalk:
         spelled: the workspace as the person spelled it, absolute; it may hold links.
     """
 
-    __slots__ = ("_kinds", "_last", "_prefixes", "_root", "_spelled", "_steps")
+    __slots__ = ("_kinds", "_prefixes", "_root", "_spelled", "_steps", "kind", "parts")
+
+    kind: str  # of what ``follow`` last came to
+    parts: int  # of the path that ``follow`` last read
 
     def __init__(self, root: str, spelled: str) -> None:
         self._root = root
@@ -194,7 +210,8 @@ class PathWalk:
         self._prefixes = tuple({f"{folder}/": None for folder in (root, spelled) if folder != "/"})
         self._kinds: dict[str, str] = {}
         self._steps = 0
-        self._last = _FOLDER
+        self.kind = FOLDER
+        self.parts = 0
 
     def follow(self, path: str, *, last: bool = True) -> str:
         """
@@ -210,40 +227,37 @@ class PathWalk:
                 the disk does not answer.
         """
         at, rest = self._start(path)
-        self._steps += len(rest)
+        self.parts = len(rest)
+        self._steps += self.parts
         if self._steps > MAX_PATH_STEPS:
             raise PathError("the call's paths have too many parts to read them all")
         if not last and (not rest or rest[0] in ("", ".", "..")):
             last = True
         hops = 0
-        absent = False
-        kind = _FOLDER
+        kind = FOLDER
         while rest:
             part = rest.pop()
-            if part in ("", "."):
+            if part in _NO_STEP:
                 continue
-            if kind in (_FILE, _SHARED):
+            if kind in _FILES:
                 raise PathError(f"`{shown(at)}` is not a folder")
             if part == "..":
                 at = at[: at.rindex("/")] if at else at
-                absent = False  # or it is, and the next look says so
-                kind = _FOLDER
+                kind = FOLDER  # or it is absent, and the next look says so
                 continue
-            if absent:
-                at = f"{at}/{part}"
-                continue
-            if at[:5] in _VIEWS:
-                _check_view(at, part)
             step = f"{at}/{part}"
+            if kind == ABSENT:
+                at = step
+                continue
+            if at[:5] in VIEWS:
+                _check_view(at, part)
             kind = self._kinds.get(step) or self._look(step)
-            if kind == _ABSENT:
-                absent = True
-            elif kind[0] == ">" and (last or rest):
+            if kind[0] == ">" and (last or rest):
                 hops += 1
                 if hops > MAX_LINK_HOPS:
                     raise PathError("the links go round in a circle, or are too many to follow")
                 target = kind[1:]
-                kind = _FOLDER
+                kind = FOLDER
                 if target[0] == "/":
                     at, more = self._start(target)
                     rest += more
@@ -251,16 +265,38 @@ class PathWalk:
                     rest += reversed(target.split("/"))
                 continue
             at = step
-        self._last = kind
+        self.kind = kind
         return at or "/"
 
-    def shared(self) -> bool:
-        """Whether what ``follow`` last came to is a file with more than one name."""
-        return self._last == _SHARED
+    def passed(self, folder: str) -> bool:
+        """Whether a folder that ``follow`` came through is there; if not, nothing is in it."""
+        return folder == self._root or self._kinds.get(folder) == FOLDER
 
-    def file(self) -> bool:
-        """Whether what ``follow`` last came to is there and no folder: nothing lies below it."""
-        return self._last in (_FILE, _SHARED)
+    def enter(self, step: str, parts: int, *, there: bool) -> str | None:
+        """
+        Return what a name is in a folder that ``follow`` came through: its last step, alone.
+
+        Args:
+            step: the folder, as ``follow`` returned it, and the name.
+            parts: as many as ``follow`` would count.
+            there: whether the folder is.
+
+        Returns:
+            None when it is a link or a file with a second name, which has to be read in full.
+
+        Raises:
+            PathError: as ``follow`` does.
+        """
+        if not there:
+            kind = ABSENT
+        elif self._steps + parts > MAX_PATH_STEPS:
+            return None
+        else:
+            kind = self._kinds.get(step) or self._look(step)
+            if kind not in _PLAIN_KINDS:
+                return None
+        self._steps += parts
+        return kind
 
     def _start(self, path: str) -> tuple[str, list[str]]:
         """Return where reading starts, and what is still to read, in reverse."""
@@ -277,13 +313,13 @@ class PathWalk:
             found = os.lstat(path)
             mode = found.st_mode
             if stat.S_ISDIR(mode):
-                kind = _FOLDER
+                kind = FOLDER
             elif stat.S_ISLNK(mode):
                 kind = ">" + (os.readlink(path) or ".")
             else:
-                kind = _SHARED if found.st_nlink > 1 and stat.S_ISREG(mode) else _FILE
+                kind = SHARED if found.st_nlink > 1 and stat.S_ISREG(mode) else FILE
         except FileNotFoundError:
-            kind = _ABSENT
+            kind = ABSENT
         except OSError as error:
             reason = (error.strerror or "the disk does not answer").lower()
             raise PathError(f"`{shown(path)}` cannot be read: {reason}") from None
@@ -323,6 +359,8 @@ def under_any(path: str, folders: Sequence[str], *, above: bool) -> bool:
     (False, True)
     """
     for folder in folders:
-        if inside(path, folder) is not None or (above and inside(folder, path) is not None):
+        if path.startswith(folder) and inside(path, folder) is not None:
+            return True
+        if above and folder.startswith(path) and inside(folder, path) is not None:
             return True
     return False

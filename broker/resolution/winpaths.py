@@ -19,8 +19,16 @@ from typing import Final
 from broker.calls import Access, PathSubject
 from broker.errors import InputError
 from broker.limits import MAX_PATH_CHARS
-from broker.resolution.places import in_settings
-from broker.resolution.realpaths import PathError, check_folded, in_git, shown, under_any
+from broker.resolution.places import in_settings, takes_settings
+from broker.resolution.realpaths import (
+    NOTHING,
+    Kinds,
+    PathError,
+    check_folded,
+    in_git,
+    shown,
+    under_any,
+)
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _RESERVED: Final = re.compile(
@@ -86,7 +94,7 @@ class WindowsPaths:
         access: Access,
         *,
         last: bool = True,
-        below: bool = False,
+        below: Kinds = NOTHING,
     ) -> PathSubject:
         """
         Read one path, as ``broker.resolution.places.DiskReading.subject`` does on a real disk.
@@ -97,11 +105,14 @@ class WindowsPaths:
         drive, parts = self._read(text, base)
         resolved = _join(drive, parts)
         write = access == "write"
-        own = under_any(resolved.lower(), self._own, above=write or below)
+        deep = bool(below)  # whether a folder is there is not told by a text
+        own = under_any(resolved.lower(), self._own, above=write or deep)
         n = len(self._parts)
         folded = [p.lower() for p in parts[:n]]
         if drive != self._drive or folded != [p.lower() for p in self._parts]:
-            return PathSubject(argument, text, access, (), resolved, own=own, folded=True)
+            return PathSubject(
+                argument, text, access, (), resolved, own=own, folded=True, below=deep
+            )
         place = "".join(part + "/" for part in parts[n:])
         return PathSubject(
             argument,
@@ -110,9 +121,9 @@ class WindowsPaths:
             (place,),
             resolved,
             inner_git=write and in_git(place),
-            own=own or (write and in_settings(place, True)),
+            own=own or (write and (in_settings(place, True) or takes_settings((place,), below))),
             folded=True,
-            below=below,
+            below=deep,
         )
 
     def _read(self, text: str, base: str | None) -> tuple[str, list[str]]:

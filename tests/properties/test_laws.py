@@ -257,6 +257,24 @@ def test_law_9_a_search_is_judged_by_all_that_lies_below(root, place, deeper):
         assert authorize(ticket, searched(place + deeper, below=False), 0).allowed
 
 
+def removed(*found: str, below: bool = True) -> Call:
+    """A call that removes these places and, unless it says otherwise, all that lies below them."""
+    return Call("rm", paths=(PathSubject("path", "spelled", "write", found, below=below),))
+
+
+@given(st.lists(path_caveats, min_size=1, max_size=3), places, places)
+@example([writes("a*")], "a/", "b/")
+@example([writes("a"), paths("**/*")], "a/", "b/")
+def test_law_9_a_folder_is_moved_or_removed_with_all_that_lies_below(root, place, deeper):
+    """Law 9: a folder goes exactly where it and every place below it may be written."""
+    ticket = minted(root)
+    got = authorize(ticket, removed(place), 0).allowed
+    assert got == permits([root], removed(place), 0, [0])
+    if got:
+        assert authorize(ticket, removed(place + deeper), 0).allowed
+        assert authorize(ticket, removed(place + deeper, below=False), 0).allowed
+
+
 WEB = UrlSubject("url", "https://a.test/", "https", "a.test", 443, ("a.test", "a.test:443"))
 
 

@@ -19,9 +19,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.authorize import authorize
-from broker.calls import Call
+from broker.calls import Call, PathSubject
 from broker.catalogs import load_catalogs
-from broker.caveats import paths
+from broker.caveats import paths, writes
 from broker.resolution.arguments import canonical_digest
 from broker.resolution.globbing import fixed_start
 from broker.resolution.patches import patched
@@ -138,6 +138,145 @@ def test_one_walk_reads_many_paths_alike(
     assert [read(shared, path) for path in paths] == alone
 
 
+PLAIN = ["a", "b", "new", "x-1.py"]
+NAMED = ["c", "d", ".e", "a b", "x.git", ".git", ".broker", "", ".", "..", "a..b", "\n", "-", "~"]
+LETTERS = [
+    "x\0",
+    "\u00e9",
+    "e\u0301",
+    "\u2025",
+    "\u200d.git",
+    "$x",
+    "a\\..\\b",
+    "x" * 300,
+    "x" * 9_000,
+]
+LAST = st.sampled_from(PLAIN + NAMED) | st.sampled_from(LETTERS)
+FOLDERS = st.sampled_from(
+    [
+        "",
+        "a",
+        "a",
+        "a/b",
+        "./a",
+        "a//c",
+        ".",
+        "..",
+        "../ws",
+        ".git/a",
+        "a/.git",
+        ".broker",
+        "~",
+        "\u00e9",
+    ]
+)
+# No folder above the broker's own is ever known, so most of these lie apart.
+OWN = st.sampled_from(["../elsewhere"] * 4 + ["../a", "a/b", "b/c/d", "x", ""])
+# What a path begins with: relative, the workspace in either spelling, what holds it, the disk.
+STARTS = st.sampled_from(["", "", "{ws}/", "{ws}/", "{ws}/../", "{ws}//", "{link}/", "{out}/", "/"])
+# The first paths of a call make a folder known. These are the workspace itself, and what it is in.
+FIRST = st.sampled_from(["{ws}", "{link}", "{out}", "{ws}/", ".", "{out}/elsewhere", "/", "/dev/x"])
+
+
+@st.composite
+def neighbours(draw: st.DrawFn) -> list[str]:
+    """Draw paths of which many stand in one folder, plain ones first so that it is known."""
+    folder, start = draw(FOLDERS | PATHS), draw(STARTS)
+    last = draw(st.lists(st.sampled_from(PLAIN), min_size=2, max_size=3))
+    last += draw(st.lists(LAST, min_size=1, max_size=5))
+    texts = [start + (f"{folder}/{name}" if folder else name) for name in last]
+    return draw(st.lists(FIRST, max_size=3)) + texts + draw(st.lists(PATHS, max_size=2))
+
+
+@given(
+    tree=TREES,
+    texts=neighbours(),
+    tool=st.sampled_from(["read_many", "write_file", "grep", "delete_file", "frobnicate"]),
+    own=OWN,
+    cwd=st.sampled_from([None, None, "a", "a/../b", "{link}", "{out}", "/"]),
+    linked=st.booleans(),
+)
+@example(
+    [("a/l", ">../b"), ("b", "file")], ["a/x", "a/y", "a/l", "a/z"], "grep", "../o", None, False
+)
+@example([("a/x", "file")], ["a/b", "a/c", "a/x", "a/y"], "write_file", "a/x", None, False)
+@example([("a", ">.")], ["{ws}/a/b", "{ws}/a/c", "{ws}/a/d"], "write_file", "../o", None, False)
+@example([("a", "file")], ["b/b", "b/c", "a/b", "b/d"], "read_many", "../o", None, False)
+@example([("a/x", "file")], ["a/b", "a/c", "a/x", "a/y"], "grep", "../o", None, False)
+@example([], ["a", "a/b/", "a/b/c", "a/b/d"], "read_many", "../o", None, False)
+@example([], ["a/b", "a/c", f"a/{'x' * 9_000}"], "read_many", "../o", None, False)
+@example([("a", "folder")], ["a/b", "a/c", f"a/{'x' * 300}"], "read_many", "../o", None, False)
+@example([], ["a", "{ws}", "{out}/a", "{out}/b"], "read_many", "../o", None, False)
+@example([], ["a", "{ws}", "{out}/a", "{out}/b"], "write_file", "../o", None, False)
+@example([("a/b", "file")], ["a/b", "a/b", "a/b/c", "a/b/d"], "delete_file", "../o", None, False)
+def test_many_paths_in_one_call_are_read_as_each_alone(
+    folder: Path,
+    tree: list[tuple[str, str]],
+    texts: list[str],
+    tool: str,
+    own: str,
+    cwd: str | None,
+    linked: bool,
+) -> None:
+    """What is kept of folders while a call is read makes no path of it read otherwise."""
+    root = build(folder, tree)
+    link = folder / "link"
+    if not link.is_symlink():
+        link.symlink_to("ws")
+    known = {"ws": root, "link": link, "out": folder}
+    texts = [text.format_map(known) for text in texts]
+    cwd = cwd and cwd.format_map(known)
+    resolver = Resolver(link if linked else root, CATALOGS, own=(os.path.normpath(root / own),))
+    key = "paths" if tool == "read_many" else "path"
+    found = resolver.resolve(tool, {key: texts, "pattern": "x", "content": ""}, cwd=cwd)
+    subjects = iter(found.paths)
+    for n, text in enumerate(texts):
+        alone = resolver.resolve(tool, {key: text, "pattern": "x", "content": ""}, cwd=cwd)
+        for path in alone.paths:
+            one = next(subjects)
+            assert one._replace(argument="") == path._replace(argument="")
+            if tool == "read_many":
+                assert_where_it_leads(one, os.path.join(root, cwd or "", text), str(root))
+        if alone.fault is not None:
+            assert found.fault == replace(alone.fault, argument=f"{key}[{n}]")
+            break
+    else:
+        assert found.fault is None
+    assert next(subjects, None) is None
+
+
+def assert_where_it_leads(path: PathSubject, spelled: str, root: str) -> None:
+    """Compare with Python's own reading of links, which knows nothing of this one."""
+    truth = os.path.realpath(spelled)
+    assert path.resolved == truth
+    if path.places:
+        assert os.path.join(root, path.places[-1]).rstrip("/") == truth
+    elif truth == root or truth.startswith(root + "/"):
+        assert ".." in spelled.split("/")  # then what is spelled must lie inside as well
+
+
+def test_a_second_name_is_seen_among_many(folder: Path) -> None:
+    """A file with a second name is as closed to a write in a list as it is alone."""
+    root = build(folder, [("a/x", "file"), ("a/b", "file"), ("a/c", "file")])
+    os.link(root / "a" / "x", root / "twin")
+    resolver = Resolver(root, CATALOGS)
+    call = resolver.resolve("write_file", {"path": ["a/b", "a/c", "a/x", "a/new"], "content": ""})
+    assert [bool(path.places) for path in call.paths] == [True, True, False, True]
+
+
+def test_the_parts_of_many_paths_are_counted_alike(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call has as many parts as may be read whether or not its folders are known."""
+    resolver = Resolver(build(folder, [("a/b", "file")]), CATALOGS)
+    monkeypatch.setattr("broker.resolution.realpaths.MAX_PATH_STEPS", 20)
+    assert resolver.resolve("read_many", {"paths": ["a/b"] * 10}).fault is None
+    fault = resolver.resolve("read_many", {"paths": ["a/b"] * 11}).fault
+    assert fault is not None
+    assert fault.argument == "paths[10]"
+    assert "too many parts" in fault.reason
+
+
 @given(tree=TREES, path=PATHS)
 def test_a_write_fits_less_than_a_read(
     folder: Path, tree: list[tuple[str, str]], path: str
@@ -229,8 +368,108 @@ def test_what_a_search_reads_below_is_a_folder_s(
     read = resolver.resolve("read_file", {"path": path})
     assert searched.fault == read.fault
     for one, other in zip(searched.paths, read.paths, strict=True):
-        assert replace(one, below=False) == other
-        assert one.below == (bool(one.places) and not os.path.isfile(one.resolved))
+        assert one._replace(below=False) == other
+        assert one.below == (not os.path.isfile(one.resolved))
+
+
+def entries(top: str) -> list[str]:
+    """Return an entry and all that lies below it; what a link leads to does not."""
+    found = os.walk(top) if not os.path.islink(top) else ()
+    return [top] + [f"{at}/{name}" for at, dirs, names in found for name in dirs + names]
+
+
+@given(tree=TREES, path=PATHS, patterns=LISTS)
+@example(tree=[("a/b", "file")], path="a", patterns=["a*"])
+@example(tree=[("a/b/c", "file")], path="a", patterns=["*", "*/b"])
+@example(tree=[("a/b/c", "file"), ("c", ">a")], path="c/", patterns=["c"])
+@example(tree=[("a/b/c", "file"), ("c", ">a")], path="c", patterns=["c*"])
+def test_what_goes_with_a_folder_may_go_alone(
+    folder: Path, tree: list[tuple[str, str]], path: str, patterns: list[str]
+) -> None:
+    """Whoever may remove a place may remove and write every entry below it, one by one."""
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+    ticket = mint([writes(*patterns)], key=bytes(32), sid="s", minted_at=0)
+    call = resolver.resolve("delete_file", {"path": path})
+    if not authorize(ticket, call, 0).allowed:
+        return
+    for place in entries(call.paths[0].resolved):
+        alone = resolver.resolve("delete_file", {"path": place})
+        assert authorize(ticket, alone, 0).allowed
+        if not os.path.islink(place):
+            write = resolver.resolve("write_file", {"path": place, "content": ""})
+            assert authorize(ticket, write, 0).allowed
+
+
+@given(
+    tree=TREES,
+    source=PATHS,
+    target=PATHS,
+    patterns=LISTS,
+    tool=st.sampled_from(["move_file", "copy_file"]),
+)
+@example([("a/b", "file"), ("c", "file")], "a", "d", ["a", "d*"], "move_file")
+@example([("a/b", "file"), ("c", "folder")], "a/b", "c", ["a/*", "c*"], "move_file")
+@example([("a/b", "file"), ("c", "file")], "a", "c", ["a", "c*"], "copy_file")
+@example([("a/b", "file"), ("c", ">a")], "c", "d", ["d*"], "copy_file")
+def test_what_is_put_with_a_folder_may_be_put_alone(
+    folder: Path,
+    tree: list[tuple[str, str]],
+    source: str,
+    target: str,
+    patterns: list[str],
+    tool: str,
+) -> None:
+    """However a tool moves or copies, onto a place or into it, each entry may be written there."""
+    root = build(folder, tree)
+    resolver = Resolver(root, CATALOGS)
+    ticket = mint([writes(*patterns)], key=bytes(32), sid="s", minted_at=0)
+    call = resolver.resolve(tool, {"source": source, "destination": target})
+    if not authorize(ticket, call, 0).allowed:
+        return
+    top, onto = call.paths[0].resolved, call.paths[-1].resolved
+    names = [place[len(top) :] for place in entries(top)]
+    tops = [onto, f"{onto}/{os.path.basename(top)}"] if os.path.isdir(onto) else [onto]
+    for place in [start + name for start in tops for name in names]:
+        if os.path.realpath(place) == place:  # a link that is there already goes, or is refused
+            write = resolver.resolve("write_file", {"path": place, "content": ""})
+            assert write.fault is not None or authorize(ticket, write, 0).allowed
+
+
+def test_a_file_is_renamed_within_a_pattern(folder: Path) -> None:
+    """A file's new name needs to fit, and no more; so does the name of one that is removed."""
+    root = build(folder, [("src/a.py", "file"), ("src/l.py", ">a.py"), ("docs/x", "file")])
+    resolver = Resolver(root, CATALOGS)
+    ticket = mint([paths("src/*.py")], key=bytes(32), sid="s", minted_at=0)
+
+    def allowed(tool: str, **arguments: object) -> bool:
+        return authorize(ticket, resolver.resolve(tool, arguments), 0).allowed
+
+    for source in ("src/a.py", "src/l.py"):
+        assert allowed("move_file", source=source, destination="src/new.py")
+        assert allowed("copy_file", source=source, destination="src/new.py")
+        assert allowed("delete_file", path=source)
+    assert allowed("move_file", source="src/l.py", destination="src/a.py")
+    assert not allowed("move_file", source="src/a.py", destination="src")
+    assert not allowed("move_file", source="src/none.py", destination="src/new.py")
+    assert not allowed("delete_file", path="src/none.py")
+    assert not allowed("delete_file", path="src")
+
+
+def test_a_folder_within_a_pattern_takes_what_a_pattern_covers(folder: Path) -> None:
+    """Under a name without a wildcard, and under `**`, folders are removed, moved and copied."""
+    root = build(folder, [("src/p/a.py", "file")])
+    resolver = Resolver(root, CATALOGS)
+    for pattern in ("src", "src/**", "s*/**"):
+        ticket = mint([writes(pattern)], key=bytes(32), sid="s", minted_at=0)
+        for tool, arguments in (
+            ("delete_file", {"path": "src/p"}),
+            ("delete_file", {"path": "src/none"}),
+            ("move_file", {"source": "src/p", "destination": "src/q"}),
+            ("copy_file", {"source": "src/p", "destination": "src/q"}),
+        ):
+            call = resolver.resolve(tool, arguments)
+            assert authorize(ticket, call, 0).allowed, (pattern, tool)
 
 
 JSON = st.recursive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import pytest
@@ -39,13 +40,14 @@ calls = st.recursive(
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_cannot_be_changed(value: object) -> None:
     """What was judged is what runs: no field can be set, and no new one added."""
-    assert dataclasses.is_dataclass(value)
-    for field in dataclasses.fields(value):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(value, field.name, None)
+    names = getattr(value, "_fields", None) or [f.name for f in dataclasses.fields(value)]
+    assert len(names) > 1
+    for name in names:
+        with pytest.raises(AttributeError):
+            setattr(value, name, None)
     with pytest.raises((AttributeError, TypeError)):
         object.__setattr__(value, "extra", 1)
-    assert hash(value) == hash(dataclasses.replace(value))
+    assert hash(value) == hash(copy.deepcopy(value))
 
 
 def test_a_decision_is_not_a_bool() -> None:

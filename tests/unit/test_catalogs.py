@@ -60,7 +60,7 @@ def test_tools_that_read_a_whole_tree_say_so(shipped: Catalogs) -> None:
     trees = {"grep": "path", "Grep": "path", "Glob": "path", "LS": "path"}
     trees |= {f"mcp__filesystem__{name}": "path" for name in ("directory_tree", "search_files")}
     trees |= {f"mcp__git__{name}": "repo_path" for name in git.split()}
-    trees["mcp__git__git_add"] = "files"
+    trees |= {"mcp__git__git_add": "files", "copy_file": "source"}
     held = {
         entry.name: key
         for entry in shipped.tools()
@@ -68,6 +68,18 @@ def test_tools_that_read_a_whole_tree_say_so(shipped: Catalogs) -> None:
         if argument.role == "path-tree"
     }
     assert held == trees
+
+
+def test_tools_that_put_a_whole_tree_say_so(shipped: Catalogs) -> None:
+    """Where a folder may be moved, copied or cloned to is no place of a single file."""
+    held = {
+        entry.name: key
+        for entry in shipped.tools()
+        for key, argument in entry.arguments.items()
+        if argument.role == "path-put"
+    }
+    moves = ("move_file", "copy_file", "mcp__filesystem__move_file")
+    assert held == dict.fromkeys(moves, "destination") | {"git_clone": "dest"}
 
 
 def test_the_group_of_reading_tools(shipped: Catalogs) -> None:
@@ -188,7 +200,7 @@ def test_the_corpus_s_roles_are_ours(shipped: Catalogs, shared: Path) -> None:
 
 def same(argument: Argument, due: object) -> None:
     """Assert that an argument has the role that the corpus gives it."""
-    stricter = {"path-list": "path-tree", "path-read": "path-tree"}
+    stricter = {"path-list": "path-tree", "path-read": "path-tree", "path-write": "path-put"}
     if isinstance(due, str):
         assert argument.role in (due, stricter.get(due))
     else:

@@ -10,8 +10,17 @@ import pytest
 import broker.resolution.places
 from broker.calls import Access, PathSubject
 from broker.errors import InputError
+from broker.limits import MAX_PATH_CHARS
 from broker.resolution.places import DiskPaths, in_settings
-from broker.resolution.realpaths import PathError
+from broker.resolution.realpaths import (
+    ANYTHING,
+    FOLDERS,
+    NOTHING,
+    TREES,
+    Kinds,
+    PathError,
+    PathWalk,
+)
 
 
 @pytest.fixture
@@ -27,7 +36,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def subject(
-    paths: DiskPaths, text: str, access: Access = "read", *, last: bool = True, below: bool = False
+    paths: DiskPaths,
+    text: str,
+    access: Access = "read",
+    *,
+    last: bool = True,
+    below: Kinds = NOTHING,
 ) -> PathSubject:
     """Read one path from the workspace's root."""
     return paths.begin().subject("path", text, paths.root, access, last=last, below=below)
@@ -143,11 +157,11 @@ def test_a_search_of_a_folder_reads_all_below(root: Path) -> None:
     os.symlink("a.py", root / "src" / "l")
     os.link(root / "src" / "a.py", root / "src" / "twin")
     for text in (".", "src", "src/", "src/d", "src/d/..", "new", "new/x", "src/up"):
-        assert subject(paths, text, below=True).below is (text != "src/up"), text
+        assert subject(paths, text, below=TREES).below, text
         assert not subject(paths, text).below
     for text in ("src/a.py", "src/l", "./src/../src/a.py", "src/twin"):
-        assert not subject(paths, text, below=True).below, text
-    assert subject(paths, "src/d", below=True).places == ("docs/",)
+        assert not subject(paths, text, below=TREES).below, text
+    assert subject(paths, "src/d", below=TREES).places == ("docs/",)
 
 
 def test_a_search_from_above_reads_the_broker_s_own_folders(root: Path, tmp_path: Path) -> None:
@@ -155,10 +169,171 @@ def test_a_search_from_above_reads_the_broker_s_own_folders(root: Path, tmp_path
     (root / "home" / "keys").mkdir(parents=True)
     paths = DiskPaths(str(root), [str(root / "home" / "keys")])
     for text in (".", "home", "home/keys", str(tmp_path)):
-        assert subject(paths, text, below=True).own, text
+        assert subject(paths, text, below=TREES).own, text
     for text in (".", "home", str(tmp_path)):
         assert not subject(paths, text).own, text
-    assert not subject(paths, "src", below=True).own
+    assert not subject(paths, "src", below=TREES).own
+
+
+@pytest.mark.parametrize(
+    ("below", "deep"),
+    [(NOTHING, ""), (FOLDERS, "src"), (TREES, "src none"), (ANYTHING, "src none src/a.py twin")],
+)
+def test_what_a_write_takes_along(root: Path, below: Kinds, deep: str) -> None:
+    """Whether all below counts hangs on what is there: a folder, nothing, or a file."""
+    (root / "one").write_text("1")
+    os.link(root / "one", root / "twin")
+    paths = DiskPaths(str(root))
+    for text in ("src", "none", "src/a.py", "twin"):
+        found = subject(paths, text, "write", last=False, below=below)
+        assert found.below is (text in deep.split()), text
+        assert found.places == (f"{text}/",)
+    # A link goes itself, and what it leads to stays; spelled as a folder it is one.
+    assert not subject(paths, "src/d", "write", last=False, below=TREES).below
+    assert subject(paths, "src/d/", "write", last=False, below=TREES).below
+    assert subject(paths, "src/d", "write", below=FOLDERS).below
+
+
+def test_what_lies_outside_may_be_a_folder_too(root: Path, tmp_path: Path) -> None:
+    """Where a folder outside is copied from, the copy is a folder as well."""
+    (tmp_path / "file").write_text("x")
+    paths = DiskPaths(str(root))
+    assert subject(paths, str(tmp_path), below=TREES).below
+    assert not subject(paths, f"{tmp_path}/file", below=TREES).below
+
+
+def test_the_whole_workspace_takes_its_settings_along(root: Path) -> None:
+    """Who removes or replaces all below the workspace reaches the settings; one file does not."""
+    paths = DiskPaths(str(root))
+    for text in (".", str(root), "src/.."):
+        assert subject(paths, text, "write", last=False, below=TREES).own
+        assert subject(paths, text, "write", below=ANYTHING).own
+        assert not subject(paths, text, "write", below=FOLDERS).own
+        assert not subject(paths, text, "write").own
+        assert not subject(paths, text, below=TREES).own
+    assert not subject(paths, "src", "write", last=False, below=TREES).own
+
+
+def several(paths: DiskPaths, *texts: str, access: Access = "read") -> list[PathSubject]:
+    """Read some paths of one call."""
+    reading = paths.begin()
+    return [reading.subject("p", text, paths.root, access) for text in texts]
+
+
+def test_the_workspace_makes_nothing_beside_it_known(root: Path, tmp_path: Path) -> None:
+    """What lies beside the workspace is outside, though a call names the workspace first."""
+    texts = ["src", str(root), f"{tmp_path}/a", f"{tmp_path}/b", f"{root}/src"]
+    both: tuple[Access, Access] = ("read", "write")
+    for access in both:
+        found = several(DiskPaths(str(root)), *texts, access=access)
+        assert [p.places for p in found] == [("src/",), ("",), (), (), ("src/",)]
+
+
+def test_a_folder_that_was_read_is_no_safer_to_write(root: Path) -> None:
+    """What a call has read before does not hide what a write there comes to."""
+    (root / "src" / ".git").mkdir()
+    (root / ".broker").mkdir()
+    os.link(root / "src" / "a.py", root / "src" / "twin")
+    reading = DiskPaths(str(root)).begin()
+    for folder in ("src", "src/.git", ".broker", "."):
+        for n in range(4):
+            place = reading.subject("p", f"{folder}/{n}", str(root), "read").places
+            assert place == (f"{folder}/{n}/".removeprefix("./"),)
+
+    def write(text: str) -> PathSubject:
+        return reading.subject("p", text, str(root), "write")
+
+    assert write("src/.git/x").inner_git
+    assert write(".broker/x").own
+    assert write("./.broker").own
+    assert write("./.git").inner_git
+    assert write("src/twin").places == ()
+    assert write("src/d").places == ("src/d/", "docs/")
+    assert write("src/new").places == ("src/new/",)
+
+
+def test_many_folders_and_bases_are_read(root: Path) -> None:
+    """What is kept of folders holds for one base, and each path is read from its own."""
+    reading = DiskPaths(str(root)).begin()
+    for base in (f"{root}/{n}" for n in (1, 2, 1, 3)):
+        for text in (f"{n}/{name}" for n in range(3) for name in "abc"):
+            found = reading.subject("p", text, base, "read")
+            assert found.places == (f"{base[len(str(root)) + 1 :]}/{text}/",)
+
+
+def test_one_look_is_enough_in_a_folder_that_is_known(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain name among many is looked at and not walked to; in an absent folder neither."""
+    paths = DiskPaths(str(root))
+    looks: list[object] = []
+    walks: list[object] = []
+    look, follow = os.lstat, PathWalk.follow
+
+    def walk(self: PathWalk, path: str, *, last: bool = True) -> str:
+        walks.append(path)
+        return follow(self, path, last=last)
+
+    monkeypatch.setattr(os, "lstat", lambda path: (looks.append(path), look(path))[1])
+    monkeypatch.setattr(PathWalk, "follow", walk)
+    several(paths, *[f"src/{n}" for n in range(50)])
+    assert (len(looks), len(walks)) == (51, 2)
+    looks.clear()
+    several(paths, *[f"none/{n}" for n in range(50)])
+    assert (len(looks), len(walks)) == (1, 4)
+
+
+def test_the_whole_disk_as_a_workspace(root: Path) -> None:
+    """Where every path lies inside, the disk's root is no folder's name, and is a folder."""
+    texts = ["x", "/", "/y", "/z", "x", f"{root}/src/a.py", f"{root}/src/b"]
+    found = several(DiskPaths("/"), *texts)
+    assert [p.resolved for p in found] == ["/x", "/", "/y", "/z", "/x", *texts[5:]]
+    assert [p.places[0] for p in found[:5]] == ["x/", "", "y/", "z/", "x/"]
+    for views in ("/dev/x /dev/y /dev/fd", "/proc/1/x /proc/1/y /proc/1/cwd"):
+        with pytest.raises(PathError, match="reads it"):
+            several(DiskPaths("/"), "x", *views.split())
+
+
+def test_two_wrongs_do_not_make_a_folder_known(root: Path) -> None:
+    """A link after a step up may lead to where the text says; its folder is another one still."""
+    (root / "src" / "c" / "d").mkdir(parents=True)
+    (root / "src" / "docs").mkdir()
+    (root / "docs" / "x").write_text("x")
+    os.symlink("src/c", root / "l")
+    os.symlink("../../docs/x", root / "src" / "docs" / "x")
+    found = several(DiskPaths(str(root)), "a", "l/../docs/x", "l/../docs/y")
+    assert found[1].resolved == f"{root}/docs/x"
+    assert found[2].resolved == f"{root}/src/docs/y"
+    assert found[2].places == ("docs/y/", "src/docs/y/")
+
+
+def test_a_path_among_many_is_not_too_long_either(root: Path) -> None:
+    """However long the folder or the name, a path has as many characters as one alone."""
+    for folder, name in (
+        ("none/", "n" * MAX_PATH_CHARS),
+        ("none/" + "n" * (MAX_PATH_CHARS - 14) + "/", "n" * 9),
+    ):
+        with pytest.raises(PathError, match="characters, more than"):
+            several(DiskPaths(str(root)), f"{folder}a", f"{folder}b", folder + name)
+
+
+def test_many_paths_on_a_disk_that_folds_case(root: Path) -> None:
+    """That letter case does not count holds for every path of a call."""
+    paths = DiskPaths(str(root))
+    paths.folded = True
+    (root / ".broker").mkdir()
+    found = several(paths, "src/a", "src/b", "src/c", ".Broker/a", ".Broker/b", access="write")
+    assert all(p.folded for p in found)
+    assert [p.own for p in found] == [False, False, False, True, True]
+
+
+def test_a_workspace_of_odd_letters_is_written_down(tmp_path: Path) -> None:
+    """A folder's name that is no text stays one that can be written down, for every path."""
+    root = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(root)
+    found = several(DiskPaths(root), *[f"a/{n}" for n in range(5)])
+    assert [p.places for p in found] == [(f"a/{n}/",) for n in range(5)]
+    assert all(p.resolved.encode() for p in found)
 
 
 def test_the_workspace_s_settings_are_not_written(root: Path) -> None:

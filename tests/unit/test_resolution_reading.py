@@ -48,6 +48,7 @@ def seen(reading: Reading) -> list[tuple[str, str, tuple[str, ...]]]:
         ("path-list", "read"),
         ("path-tree", "read"),
         ("path-write", "write"),
+        ("path-put", "write"),
         ("path-delete", "write"),
         ("path-nofollow", "write"),
     ],
@@ -163,10 +164,60 @@ def test_what_a_search_reads_below(
 
 def test_only_a_tree_reads_below(read: Read) -> None:
     """In a list each folder of a tree counts, and no other role reads what lies below."""
-    found = read({"p": ["src", ["new"]]}, p="path-tree")
-    assert [(p.places, p.below) for p in found.paths] == [(("src/",), True), (("new/",), True)]
-    for role in ("path-read", "path-list", "path-write", "path-delete", "path-nofollow", "cwd"):
+    for role in ("path-tree", "path-delete"):
+        found = read({"p": ["src", ["new"]]}, p=role)
+        assert [(p.places, p.below) for p in found.paths] == [(("src/",), True), (("new/",), True)]
+    for role in ("path-read", "path-list", "path-write", "path-nofollow", "cwd"):
         assert not any(p.below for p in read({"p": "src"}, p=role).paths)
+
+
+@pytest.mark.parametrize(
+    ("source", "below"),
+    [
+        ("src/a.py", {"new": False, "src": True, "src/a.py": False}),
+        ("src/link", {"new": False, "src": True, "src/a.py": False}),
+        (["src/a.py", "src/link"], {"new": False, "src": True, "src/a.py": False}),
+        ("src", {"new": True, "src": True, "src/a.py": True}),
+        ("none", {"new": True, "src": True, "src/a.py": True}),
+        ("/", {"new": True, "src": True, "src/a.py": True}),
+        (["src/a.py", "none"], {"new": True, "src": True, "src/a.py": True}),
+        ({"src/a.py": "src/a.py"}, {"new": True}),
+        (None, {"new": True}),
+    ],
+)
+@pytest.mark.parametrize("order", ["st", "ts"])
+def test_where_something_is_put(
+    read: Read, tmp_path: Path, source: object, below: dict[str, bool], order: str
+) -> None:
+    """A file is put at a path, or into a folder; what may be a folder goes with all below it."""
+    src = tmp_path / "ws" / "src"
+    (src / "a.py").write_text("a")
+    (src / "link").symlink_to(".")
+    roles = {"s": "path-delete", "t": "path-put"}
+    for target, deep in below.items():
+        found = read({"s": source, "t": target}, **{key: roles[key] for key in order})
+        assert [p.below for p in found.paths if p.argument == "t"] == [deep], target
+        assert found.paths[-1].argument == "t"
+
+
+def test_what_is_copied_decides_where_it_is_put(read: Read, tmp_path: Path) -> None:
+    """A copy follows a link to a folder; without a source it is a new tree that is put there."""
+    (tmp_path / "ws" / "src" / "a.py").write_text("a")
+    (tmp_path / "ws" / "link").symlink_to("src")
+    for source, deep in (("src/a.py", False), ("link", True), ("src", True)):
+        found = read({"s": source, "t": "new"}, s="path-tree", t="path-put")
+        assert found.paths[-1].below is deep
+    for two, deep in (("src/a.py", False), ("src", True)):
+        found = read(
+            {"s": "src/a.py", "s2": two, "t": "x"}, s="path-tree", s2="path-delete", t="path-put"
+        )
+        assert found.paths[-1].below is deep
+    assert read({"t": "new"}, t="path-put").paths[0].below
+    assert read({"t": ["new", "src"]}, t="path-put").paths[1].below
+    assert read({}, s="path-tree", t="path-put").missing == ["s", "t"]
+    each = Argument("fields", fields={"s": Argument("path-delete"), "t": Argument("path-put")})
+    moves = [{"s": "src/a.py", "t": "new"}, {"s": "src", "t": "new"}]
+    assert [p.below for p in read({"m": moves}, m=each).paths] == [False, False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ import pytest
 
 from broker.limits import MAX_LINK_HOPS, MAX_PATH_CHARS, MAX_PATH_STEPS
 from broker.resolution.realpaths import (
+    ABSENT,
+    FOLDER,
+    SHARED,
     PathError,
     PathWalk,
     check_text,
@@ -158,13 +161,40 @@ def test_the_steps_of_one_call_are_bounded(root: Path) -> None:
         walk.follow(long)
 
 
+def test_a_name_in_a_known_folder_is_looked_at(root: Path) -> None:
+    """One look tells what it is; a link, or more parts than may be read, has to be followed."""
+    os.link(root / "src" / "a.py", root / "twin")
+    walk = PathWalk(str(root), str(root))
+    due = {"src": FOLDER, "new": ABSENT, "twin": None, "x": None, "src/l": None}
+    assert {name: walk.enter(f"{root}/{name}", 2, there=True) for name in due} == due
+    assert walk.enter(f"{root}/none/new", 2, there=False) == ABSENT
+    assert walk.enter(f"{root}/new", MAX_PATH_STEPS - 5, there=True) is None
+    assert walk.enter(f"{root}/new", MAX_PATH_STEPS - 6, there=True) == ABSENT
+    with pytest.raises(PathError, match="cannot be read"):
+        PathWalk(str(root), str(root)).enter(f"{root}/src/a.py/x", 2, there=True)
+    with pytest.raises(PathError, match="too many parts"):
+        walk.follow(f"{root}/src")
+
+
+def test_a_folder_that_was_passed_is_there(root: Path) -> None:
+    """The workspace is there, and so is a folder that was come through, and nothing else."""
+    walk = PathWalk(str(root), str(root))
+    walk.follow(f"{root}/src/new")
+    walk.follow(f"{root}/none/new")
+    assert walk.passed(str(root))
+    assert walk.passed(f"{root}/src")
+    assert not walk.passed(f"{root}/src/new")
+    assert not walk.passed(f"{root}/none")
+    assert not walk.passed(f"{root}/other")
+
+
 def test_a_second_name_is_seen(root: Path) -> None:
     """A file with two names is told from one with one, and from a folder."""
     os.link(root / "src" / "a.py", root / "twin")
     walk = PathWalk(str(root), str(root))
     for path, shared in (("twin", True), ("src", False), ("none", False), ("src/a.py", True)):
         walk.follow(f"{root}/{path}")
-        assert walk.shared() is shared
+        assert (walk.kind == SHARED) is shared
 
 
 @pytest.mark.parametrize(

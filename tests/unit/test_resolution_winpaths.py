@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import InputError
 from broker.limits import MAX_PATH_CHARS
-from broker.resolution.realpaths import PathError
+from broker.resolution.realpaths import ANYTHING, FOLDERS, TREES, Kinds, PathError
 from broker.resolution.winpaths import WindowsPaths, is_windows
 
 WS = WindowsPaths("C:\\ws")
@@ -15,11 +15,21 @@ WS = WindowsPaths("C:\\ws")
 def test_a_search_reads_all_below() -> None:
     """What is a file cannot be told from text, so everything searched may have things below."""
     paths = WindowsPaths("C:\\ws", ["C:\\ws\\broker\\keys"])
-    found = paths.subject("path", "src", paths.root, "read", below=True)
+    found = paths.subject("path", "src", paths.root, "read", below=TREES)
     assert (found.places, found.below, found.own) == (("src/",), True, False)
-    assert paths.subject("path", "broker", paths.root, "read", below=True).own
+    assert paths.subject("path", "broker", paths.root, "read", below=TREES).own
     assert not paths.subject("path", "broker", paths.root, "read").own
     assert not WS.subject("path", "src", WS.root, "read").below
+    assert WS.subject("path", "D:\\x", WS.root, "read", below=TREES).below
+
+
+@pytest.mark.parametrize("below", [FOLDERS, TREES, ANYTHING])
+def test_what_is_moved_may_be_a_folder(below: Kinds) -> None:
+    """No text says that a path is a file, so all below it counts; the settings may lie there."""
+    found = WS.subject("path", "src", WS.root, "write", below=below)
+    assert (found.below, found.own) == (True, False)
+    assert WS.subject("path", ".", WS.root, "write", below=below).own is (below != FOLDERS)
+    assert not WS.subject("path", ".", WS.root, "write").own
 
 
 def places(text: str, base: str = WS.root) -> tuple[str, ...]:

@@ -24,11 +24,9 @@ from broker.calls import Decision, Refusal
 from broker.errors import AttenuationError, BrokerError, StoreError
 from broker.events import (
     CallDecided,
-    CheckpointFailed,
     IntentOpened,
     ResultRecorded,
     SessionOpened,
-    SessionSealed,
     TicketDelegated,
 )
 from broker.guard import TicketGuard
@@ -343,16 +341,9 @@ class Session:
                 return
             at = self._now()
             self._over = self._over or SEALED
-            try:
-                self._receipt.seal(reason, at=at)
-            except BrokerError:
-                self._ground.abandon()
-                raise
-            self._receipt.close()
-            fault = self._ground.end()
-        self.bus.publish(SessionSealed(at, self.sid, reason))
-        if fault:
-            self.bus.publish(CheckpointFailed(at, self.sid, fault))
+            told_of = self._ground.seal(reason, at)
+        for event in told_of:
+            self.bus.publish(event)
 
     # ── inside the lock ──
 
@@ -368,14 +359,10 @@ class Session:
     def _append(self, kind: str, data: Data, at: int, *, durable: bool = True) -> Entry | None:
         """Write an entry; None when it cannot be written, and then the session is over."""
         try:
-            if self._ground.concealer.conceals(kind):
-                data = self._ground.concealer.take(kind, data)
-            entry = self._receipt.append(kind, data, at=at, durable=durable)
+            return self._ground.append(kind, data, at, durable)
         except BrokerError as error:
             self._over = f"the receipt cannot be written: {error}"
             return None
-        self._ground.checkpoints.wrote(entry.n)
-        return entry
 
     def _record(self, kind: str, data: Data) -> int:
         with self._lock:

@@ -190,12 +190,14 @@ def _drop(folder: Path) -> None:
 
 def sign_ledger(home: Home, key: Key, signing: SigningKey) -> None:
     """
-    Sign a checkpoint over the ledger as it is.
+    Sign a checkpoint over the ledger as it is, if there is one.
 
     Raises:
         StoreError: it cannot be signed now; the next session signs it.
     """
     ledger = Ledger(home, key)
+    if not os.path.lexists(ledger.path):
+        return
     file = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), signing, OF_LEDGER)
     try:
         file.put(*FollowedTree(ledger.path, ledger.head_path, file.read()).snapshot())

@@ -23,7 +23,7 @@ from typing import Final
 from broker.budget import MemoryBudget
 from broker.catalogs import Catalogs, load_catalogs
 from broker.errors import BrokerError
-from broker.events import Bus, CheckpointFailed
+from broker.events import Bus, CheckpointFailed, Event, SessionSealed
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
@@ -31,6 +31,7 @@ from broker.policy import policy_loader
 from broker.receipt import disk
 from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile, of_receipt
 from broker.receipt.covering import FollowedTree
+from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path, signing_key_path
 from broker.receipt.keys import load_key, load_or_create_key
 from broker.receipt.ledger import CHECKPOINT_NAME
@@ -47,7 +48,7 @@ from broker.sessions.checkpointing import Checkpointer, Track
 from broker.sessions.conceal import Concealer, concealed_names
 from broker.sessions.custody import Custody
 from broker.sessions.past import Past
-from broker.sessions.records import intent_data, opening_data, ticket_data
+from broker.sessions.records import Data, intent_data, opening_data, ticket_data
 from broker.ticket import mint, session_key
 
 LEVEL: Final = "signed"  # what a session promises of its receipt
@@ -83,20 +84,43 @@ class Ground:
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
-    def end(self) -> str:
+    def append(self, kind: str, data: Data, at: int, durable: bool) -> Entry:
         """
-        Sign the last checkpoint of a sealed receipt, and give the session's lock back.
+        Write an entry, without what is concealed, and have it signed in its time.
+
+        Raises:
+            BrokerError: it cannot be written.
+        """
+        if self.concealer.conceals(kind):
+            data = self.concealer.take(kind, data)
+        entry = self.receipt.append(kind, data, at=at, durable=durable)
+        self.checkpoints.wrote(entry.n)
+        return entry
+
+    def seal(self, reason: str, at: int) -> tuple[Event, ...]:
+        """
+        Seal the receipt, sign the last checkpoint, and give the session's lock back.
 
         Returns:
-            Why it could not be signed, or nothing. The lock's file stays then, so that the next
-            start finds the session and signs it.
+            What is to be told. Where the checkpoint cannot be signed, the lock's file stays, so
+            that the next start finds the session and signs it.
+
+        Raises:
+            StoreError: the seal cannot be written; the next start does it.
         """
+        try:
+            self.receipt.seal(reason, at=at)
+        except BrokerError:
+            self.abandon()
+            raise
+        self.receipt.close()
+        sealed = SessionSealed(at, self.receipt.sid, reason)
         fault = self.checkpoints.end()
         if fault:
             self.alive.drop()
-        else:
-            self.alive.release()
-        return fault
+            return sealed, CheckpointFailed(at, self.receipt.sid, fault)
+        self.alive.release()
+        return (sealed,)
 
     def abandon(self) -> None:
         """Give the lock back and leave the rest to the next start."""

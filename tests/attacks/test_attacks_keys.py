@@ -2,8 +2,8 @@
 Attacks on keys that were changed, and on proofs: each is mounted, and each must be seen.
 
 The catalogue's classes are ours by other names: E_KID_RETIRED is ``kid_retired``, E_KID is
-``kid`` or, where already the head is a stranger's, ``head_mac``, E_PROOF is ``proof`` and E_ROOT a
-root that differs.
+``kid`` or, where already the head is a stranger's, ``head_mac``, E_PROOF is ``proof`` and E_ROOT
+a root that differs.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from broker.home import Home
 from broker.receipt.keys import load_key
 from broker.receipt.signing import VerifyKey, load_signing_key
 from tests.console import Console
+from tests.sessionkit import Bench
 
 
 @pytest.fixture
@@ -95,3 +96,70 @@ def test_an_older_installation_gets_a_signing_key(broker: Console, home: Home) -
     (home.keys / "signing.vkey").unlink()
     assert broker("key", "new").code == 0
     assert (home.keys / "receipt.key").read_bytes() == before
+
+
+# ── changing them ──
+
+
+def test_rotate(broker: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both keys are changed, the old ones archived, and what was sealed before still verifies."""
+    bench = Bench(tmp_path)
+    monkeypatch.setenv("BROKER_HOME", str(tmp_path / "home"))
+    session = bench.open()
+    session.decide("Read", {"file_path": "src/a.py"})
+    session.seal()
+    kid, vkey = bench.key().kid, broker("key", "show", "--vkey").out.strip()
+    said = broker("key", "rotate")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"changed: line key {kid} to {bench.key().kid}\n")
+    assert broker("key", "show", "--vkey").out.strip() != vkey
+    names = broker("key", "archive", "--json").json()
+    assert isinstance(names, list)
+    key_id = VerifyKey.parse(vkey).key_id.hex()
+    assert sorted(each["name"] for each in names) == sorted((f"{kid}.key", f"{key_id}.vkey"))
+    assert f"{kid}.key" in broker("key", "archive").out
+    assert broker("receipt", session.sid, "--verify").code == 0
+    proof = str(tmp_path / "proof")
+    assert broker("receipt", "prove", session.sid, "--line", "1", "-o", proof).code == 0
+    assert broker("receipt", "verify-proof", proof, "--key", vkey).code == 0
+    later = bench.open()
+    later.seal()
+    assert broker("receipt", later.sid, "--verify").code == 0
+    assert broker("receipt", "--verify", "--all").code == 0
+
+
+def test_rotate_waits_for_sessions(
+    broker: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running session is not cut off from its key; an abandoned one is sealed first."""
+    bench = Bench(tmp_path)
+    monkeypatch.setenv("BROKER_HOME", str(tmp_path / "home"))
+    session = bench.open()
+    key = bench.key()
+    said = broker("key", "rotate")
+    assert (said.code, said.out) == (2, "")
+    assert f"session `{session.sid}` is running" in said.err
+    assert bench.key() == key
+    session._ground.abandon()
+    session._receipt.close()
+    assert broker("key", "rotate", "--json").code == 0
+    assert bench.key() != key
+    assert broker("receipt", session.sid, "--verify").code == 0
+
+
+def test_a_rotation_cut_off(broker: Console, home: Home) -> None:
+    """While a change of keys is unfinished none is shown; the command finishes it."""
+    broker("key", "new")
+    (home.keys / "incoming").mkdir(mode=0o700)
+    said = broker("key", "show")
+    assert said.code == 2
+    assert "was cut off" in said.err
+    assert broker("key", "rotate").code == 0
+    assert broker("key", "show").code == 0
+
+
+def test_nothing_to_rotate(broker: Console, home: Home) -> None:
+    """Without keys there are none to change."""
+    said = broker("key", "rotate")
+    assert (said.code, said.out) == (2, "")
+    assert "broker key new" in said.err

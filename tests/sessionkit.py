@@ -12,9 +12,10 @@ import pytest
 from broker.events import Bus
 from broker.home import Home
 from broker.intent import TypedLine
+from broker.receipt.audit import audit
 from broker.receipt.keys import load_key
 from broker.receipt.store import Receipts
-from broker.receipt.verify import Verdict, read_entries, verify
+from broker.receipt.verify import Verdict, read_entries
 from broker.session import Session
 from broker.sessions.ground import Outside, key_path
 
@@ -67,8 +68,7 @@ class Bench:
 
     def verdict(self, sid: str) -> Verdict:
         """Return the verdict on a receipt."""
-        receipts = self.receipts()
-        return verify(receipts.path(sid), key=self.key(), head=receipts.head_path(sid), sid=sid)
+        return audit(self.receipts(), sid)
 
     def receipts(self) -> Receipts:
         """Return the receipts of this home."""

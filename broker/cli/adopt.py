@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -77,7 +79,8 @@ def adopt(
                 out(f"    not adopted, since it does not verify: {printable(sid)}")
         return ALLOWED
     sid = receipts.find(id_)
-    found = adopt_session(receipts, sid, reason=reason, at=time.time_ns())
+    with _not_running(receipts, sid):
+        found = adopt_session(receipts, sid, reason=reason, at=time.time_ns())
     return _told("adopted", sid, found.reason, found.message, as_json)
 
 
@@ -99,6 +102,22 @@ def _told(done: str, sid: str, reason: str, message: str, as_json: bool) -> int:
     else:
         out(f"{done} {sid}, found as: {printable(message)}")
     return ALLOWED
+
+
+@contextmanager
+def _not_running(receipts: Receipts, sid: str) -> Iterator[None]:
+    """Keep the session's own broker away; what was abandoned stays so, for the next start."""
+    from broker.sessions.alive import LOCK_NAME, Alive
+
+    folder = receipts.path(sid).parent
+    if not os.path.lexists(folder / LOCK_NAME):
+        yield
+        return
+    lock = Alive.hold(folder, create=False)
+    try:
+        yield
+    finally:
+        lock.drop()
 
 
 def _receipts() -> Receipts:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.cli.exits import ALLOWED, REFUSED, UNDECIDED
@@ -41,7 +42,8 @@ def expected_by_ledger(asked: Asked, what: Evidence, home: Home) -> Expected | N
     other = (asked.key_file, asked.head, asked.checkpoint, asked.no_head, *asked.vkeys)
     if is_file(asked.id) or any(other) or not isinstance(what.key, Key):
         return None
-    return expect(Receipts(home, what.key), what.sid)
+    expected = expect(Receipts(home, what.key), what.sid)
+    return replace(expected, evidence=replace(expected.evidence, auditor=what.auditor))
 
 
 def audit_everything(as_json: bool) -> int:

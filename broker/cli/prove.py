@@ -96,29 +96,30 @@ def prove(
 def _proof(home: Home, id_: str, line: int, bare: bool) -> tuple[str, Checkpoint, Proof]:
     """Return the session meant, the checkpoint that covers the line, and the proof."""
     from broker.cli.wires import installation_key
-    from broker.receipt import Receipts, disk, verify
+    from broker.receipt import Receipts, disk
+    from broker.receipt.audit import audit, expect
     from broker.receipt.checkpoint import of_receipt, open_checkpoint, read_checkpoint
-    from broker.receipt.keyring import public_key
     from broker.receipt.paths import inclusion_path, leaf_hash, lines_of, root_of_inclusion
     from broker.receipt.proof import Proof
 
     receipts = Receipts(home, installation_key(home))
     sid = receipts.find(id_)
-    path, head = receipts.path(sid), receipts.head_path(sid)
-    verify(path, key=installation_key(home), head=head, sid=sid, now=time.time_ns())
-    note = read_checkpoint(home.checkpoints / sid)
-    found = open_checkpoint(note, [public_key(home)], of_receipt(sid))
+    audit(receipts, sid, now=time.time_ns())
+    note = read_checkpoint(receipts.checkpoint_path(sid))
+    found = open_checkpoint(note, expect(receipts, sid).evidence.vkeys, of_receipt(sid))
     if line >= found.size:
         raise InputError(
             f"no checkpoint of `{sid}` covers line {line}: the latest covers the first {found.size}"
         )
-    fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
+    fd = disk.open_checked(receipts.path(sid), "receipt", forbidden=disk.OTHERS_WRITE)
     try:
         content, hashes = inclusion_path(lines_of(fd), line, found.size)
     finally:
         os.close(fd)
     if root_of_inclusion(line, found.size, leaf_hash(content), hashes) != found.root:
-        raise Break("root", f"the first {found.size} lines are not those that were signed")
+        raise Break(
+            "checkpoint_root", f"the first {found.size} lines are not those that were signed"
+        )
     return sid, found, Proof(line, tuple(hashes), note, None if bare else content)
 
 

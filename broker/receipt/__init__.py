@@ -15,13 +15,20 @@ The rooms, from the ground up:
 - ``segments`` sharing that among processes
 - ``demand``  the levels, and what is asked for
 - ``untagged`` a chain whose secret is not at hand
+- ``ratchet`` a line key that moves on with every line
+- ``ratchetfile`` what is kept of it between lines
+- ``sealing`` its start, sealed to an auditor
+- ``forward`` how such a session is verified, with the auditor and without
 - ``evidence`` what is opened, in which order
 - ``inspection`` every line, and who vouches for them
 - ``survey``  what lies behind the first break
 - ``verify``  the verdict
 - ``journal`` the two files under their lock: order, recovery, failures
+- ``forwardjournal`` those files and the ratchet beside them
 - ``writer``  one receipt, open for appending
+- ``handover`` the agreement of a key that takes over
 - ``book``    what the ledger says of every session
+- ``pages``   reading the ledger: which key signed which row
 - ``rows``    the two files of the ledger while a row is written
 - ``ledger``  the record of all sessions
 - ``audit``   whether receipts keep what the ledger says of them
@@ -32,6 +39,9 @@ The rooms, from the ground up:
 - ``checkpoint`` how many lines there are and their root, signed
 - ``paths``   hashes that lead from a line to the root
 - ``proof``   the file that shows a line to somebody without a secret
+- ``covering`` the tree over lines that somebody else wrote
+- ``keyring`` which keys of an installation count
+- ``rotation`` changing them
 - ``display`` printing what was recorded
 
 Importing this package imports none of them; a name is loaded when it is first used. Reach

@@ -126,7 +126,7 @@ def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expecte
     key: Key | None = receipts.key
     if listed is not None:
         _check_rows(receipts, listed)
-        key = receipts.key if listed.forward else receipts.ledger.key_named(listed.kid)
+        key = receipts.ledger.key_named(listed.kid)  # it signs the head, if not every line
     if key is None:
         raise UnverifiableError(
             f"session `{sid}` was signed with key `{listed and listed.kid}`, which is not here: "

@@ -192,7 +192,7 @@ class CheckpointFile:
         Sign that the first ``size`` lines have this root, unless more lines are covered already.
 
         Raises:
-            Break: the file covers the same lines with another root (``root``).
+            Break: the file covers the same lines with another root (``checkpoint_root``).
             UnverifiableError: the file there is unsafe.
             OSError: it cannot be written.
         """
@@ -204,7 +204,9 @@ class CheckpointFile:
             known = self.read()
             if known is not None and known.size >= size:
                 if known.size == size and known.root != root:
-                    raise Break("root", f"the first {size} lines were signed with another root")
+                    raise Break(
+                        "checkpoint_root", f"the first {size} lines were signed with another root"
+                    )
                 return
             self._disk.replace(self.path, sign_checkpoint(self.key, self._of, size, root))
         finally:

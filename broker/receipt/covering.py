@@ -54,7 +54,8 @@ class FollowedTree:
         Return how many lines there are, and their root.
 
         Raises:
-            Break: the file does not continue what was signed before (``root``, ``truncated``).
+            Break: the file does not continue what was signed before: ``checkpoint_root``, or
+                ``truncated``.
             UnverifiableError: a file is missing or unsafe.
             OSError: it cannot be read.
         """
@@ -100,7 +101,9 @@ class FollowedTree:
         edge.append(line)
         self._at += len(line) + 1
         if before is not None and edge.size == before.size and edge.root() != before.root:
-            raise Break("root", f"the first {before.size} rows are not those that were signed")
+            raise Break(
+                "checkpoint_root", f"the first {before.size} rows are not those that were signed"
+            )
 
 
 def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> bool:
@@ -117,7 +120,7 @@ def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> b
         Whether the receipt is sealed, and so covered now.
 
     Raises:
-        Break: it does not verify, or is not what was signed before (``root``).
+        Break: it does not verify, or is not what was signed before (``checkpoint_root``).
         UnverifiableError: a file is missing or unsafe.
         OSError: one cannot be read or written.
     """
@@ -129,7 +132,9 @@ def cover(path: Path, head: Path, sid: str, key: Key, file: CheckpointFile) -> b
             chain = forward_chain(fd, sid, slots.head, kept, None, tree=True)
         for _ in Walk(fd, os.fstat(fd).st_size, chain, slots):
             if before is not None and chain.n == before.size and _root(chain) != before.root:
-                raise chain.broken("root", "the lines so far are not those that were signed")
+                raise chain.broken(
+                    "checkpoint_root", "the lines so far are not those that were signed"
+                )
         check_end(chain, slots.head)
     finally:
         os.close(fd)

@@ -26,7 +26,7 @@ from broker.receipt.chain import LineTags
 from broker.receipt.forward import read_kept
 from broker.receipt.head import HEAD_BYTES, HeadForm, Slots
 from broker.receipt.keys import Key
-from broker.receipt.ratchetfile import Kept
+from broker.receipt.ratchetfile import KeptRatchet
 
 if TYPE_CHECKING:
     from broker.receipt.checkpoint import Checkpoint
@@ -73,7 +73,7 @@ class Opened:
     size: int
     slots: Slots | None
     checkpoint: Checkpoint | None
-    kept: Kept | None = None
+    kept: KeptRatchet | None = None
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def opened(evidence: Evidence) -> Iterator[Opened]:
     slots: Slots | None = None
     headless: Break | None = None
     key = evidence.key if isinstance(evidence.key, Key) else None
-    kept: Kept | None = None
+    kept: KeptRatchet | None = None
     if evidence.head is not None and key is not None:
         # Before the head, as a writer seals: the head is written first, then the ratchet goes.
         kept = read_kept(evidence.head, evidence.sid, key)

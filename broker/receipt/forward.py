@@ -9,8 +9,8 @@ The open line holds ``forward``:
 
     {"auditor":"<16 hex>","sealed":"<160 hex>","suite":"hpke-base-x25519-…"}
 
-Whoever holds the auditor's private key walks a ``Witnessed`` chain: every tag is checked, and
-the aggregate of the head against the lines it covers. The host walks a ``Rejoined`` chain: the
+Whoever holds the auditor's private key walks an ``AuditorChain``: every tag is checked, and
+the aggregate of the head against the lines it covers. The host walks a ``Rejoined`` one: the
 keys of past lines are gone, so their tags are taken as they stand, and the lines are vouched
 for by what was signed with the installation's key over the last of them: the head, and the kept
 ratchet. From the kept ratchet on, tags are checked on the host too.
@@ -39,7 +39,7 @@ from broker.receipt.entry import strict_object
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keys import KEY_BYTES, Key
 from broker.receipt.ratchet import Ratchet
-from broker.receipt.ratchetfile import RATCHET_BYTES, Kept, RatchetForm, ratchet_path
+from broker.receipt.ratchetfile import RATCHET_BYTES, KeptRatchet, RatchetForm, ratchet_path
 from broker.receipt.sealing import SEALED_BYTES, SUITE, Auditor, AuditorKey
 from broker.receipt.untagged import Untagged, stated
 
@@ -130,7 +130,7 @@ def is_forward(head: Path, sid: str, key: Key) -> bool:
         os.close(fd)
 
 
-def read_kept(head: Path, sid: str, key: Key) -> Kept | None:
+def read_kept(head: Path, sid: str, key: Key) -> KeptRatchet | None:
     """
     Read the kept ratchet beside a head; None when there is none to believe.
 
@@ -173,7 +173,7 @@ class Rejoined(Untagged):
 
     __slots__ = ("_kept", "ratchet")
 
-    def __init__(self, sid: str, kid: str, kept: Kept | None, *, tree: bool = True) -> None:
+    def __init__(self, sid: str, kid: str, kept: KeptRatchet | None, *, tree: bool = True) -> None:
         self._kept = kept
         self.ratchet: Ratchet | None = None
         super().__init__(sid, kid, tree=tree)
@@ -225,7 +225,7 @@ class Rejoined(Untagged):
 # ── with the auditor ──
 
 
-class Witness(Ratchet):
+class AuditorRatchet(Ratchet):
     """
     The auditor's ratchet, which also compares the aggregate that a head gives.
 
@@ -267,19 +267,19 @@ class Witness(Ratchet):
             )
 
 
-class Witnessed(Chain):
+class AuditorChain(Chain):
     """A chain whose tags and aggregate the auditor's key checks."""
 
-    __slots__ = ("witness",)
+    __slots__ = ("ratchet",)
 
-    def __init__(self, sid: str, witness: Witness, *, tree: bool = True) -> None:
-        self.witness = witness
-        super().__init__(sid, witness, tree=tree)
+    def __init__(self, sid: str, ratchet: AuditorRatchet, *, tree: bool = True) -> None:
+        self.ratchet = ratchet
+        super().__init__(sid, ratchet, tree=tree)
 
 
-def witnessed(
+def auditor_chain(
     opening: Forwarded, sid: str, auditor: Auditor, head: Head | None, *, tree: bool = True
-) -> Witnessed:
+) -> AuditorChain:
     """
     Return the chain that an auditor walks.
 
@@ -302,20 +302,26 @@ def witnessed(
         start = Key.of(auditor.open(opening.sealed, sid))
     except UnverifiableError:
         raise Break("start_key", "what was sealed is no start key") from None
-    return Witnessed(sid, Witness(start, sid, head), tree=tree)
+    return AuditorChain(sid, AuditorRatchet(start, sid, head), tree=tree)
 
 
 # ── which of them ──
 
 
 def forward_chain(
-    fd: int, sid: str, head: Head | None, kept: Kept | None, auditor: Auditor | None, *, tree: bool
+    fd: int,
+    sid: str,
+    head: Head | None,
+    kept: KeptRatchet | None,
+    auditor: Auditor | None,
+    *,
+    tree: bool,
 ) -> Chain:
     """
     Return the chain to walk over a forward-secure session's open file.
 
     Raises:
-        Break, UnverifiableError: as ``witnessed``, or there is no line 0.
+        Break, UnverifiableError: as ``auditor_chain``, or there is no line 0.
         OSError: the file cannot be read.
     """
     if b"\n" not in os.pread(fd, MAX_LINE_BYTES + 1, 0):
@@ -327,7 +333,7 @@ def forward_chain(
         )
     if auditor is None:
         return Rejoined(sid, stated(fd).kid, kept, tree=tree)
-    return witnessed(read_opening(fd), sid, auditor, head, tree=tree)
+    return auditor_chain(read_opening(fd), sid, auditor, head, tree=tree)
 
 
 def check_end(chain: Chain, head: Head | None) -> None:
@@ -340,5 +346,5 @@ def check_end(chain: Chain, head: Head | None) -> None:
     """
     if isinstance(chain, Rejoined):
         chain.check_vouched(head.n if head is not None else 0)
-    elif isinstance(chain, Witnessed):
-        chain.witness.check_aggregate()
+    elif isinstance(chain, AuditorChain):
+        chain.ratchet.check_aggregate()

@@ -35,7 +35,7 @@ from broker.receipt.ratchet import Ratchet
 from broker.receipt.ratchetfile import (
     BLANK,
     RATCHET_BYTES,
-    Kept,
+    KeptRatchet,
     RatchetForm,
     ratchet_path,
 )
@@ -94,7 +94,7 @@ class ForwardJournal(Journal):
             )
         return Rejoined(self.sid, kept.kid if kept else stated(self._log).kid, kept)
 
-    def _open_kept(self) -> Kept | None:
+    def _open_kept(self) -> KeptRatchet | None:
         try:
             self._kept = disk.open_checked(
                 self.ratchet_path, "ratchet", flags=os.O_RDWR, forbidden=disk.BEYOND_OWNER
@@ -121,7 +121,7 @@ class ForwardJournal(Journal):
         chain = self.chain
         ratchet = self._ratchet
         assert ratchet is not None  # noqa: S101  without one no walk ends, and nothing is written
-        kept = Kept(ratchet.kid, ratchet.position, chain.last, chain.size)
+        kept = KeptRatchet(ratchet.kid, ratchet.position, chain.last, chain.size)
         self._overwrite(self._kept, self._kept_form.slot(kept))
         return Head(chain.n, chain.last, chain.size, ratchet.aggregate)
 

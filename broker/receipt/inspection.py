@@ -26,7 +26,7 @@ from broker.receipt.chain import Chain
 from broker.receipt.demand import Level, promised
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
-from broker.receipt.forward import Rejoined, Witnessed, check_end, forward_chain
+from broker.receipt.forward import AuditorChain, Rejoined, check_end, forward_chain
 from broker.receipt.keys import Key
 from broker.receipt.marks import EARLIER, Mark, Marks
 from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
@@ -335,7 +335,7 @@ class Inspection:
     @property
     def forward(self) -> bool:
         """Whether it was walked as a forward-secure session."""
-        return isinstance(self.chain, Rejoined | Witnessed)
+        return isinstance(self.chain, Rejoined | AuditorChain)
 
     @property
     def tagged(self) -> bool:

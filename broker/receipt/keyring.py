@@ -145,7 +145,7 @@ def archived_key(home: Home, kid: str) -> Key | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ArchivedFile:
     """A file in the archive, by its name alone: nothing says that it was ever in use."""
 
     name: str
@@ -153,8 +153,8 @@ class Kept:
     since: int  # when it was put there, in nanoseconds
 
 
-def archive(home: Home) -> list[Kept]:
+def archive(home: Home) -> list[ArchivedFile]:
     """Return what lies in the archive, by name."""
     folder = home.keys / ARCHIVE
     found: Iterable[Path] = sorted(folder.iterdir()) if folder.is_dir() else ()
-    return [Kept(path.name, path, path.lstat().st_mtime_ns) for path in found]
+    return [ArchivedFile(path.name, path, path.lstat().st_mtime_ns) for path in found]

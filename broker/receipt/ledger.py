@@ -2,7 +2,8 @@
 The ledger: a receipt of receipts, which says of every session that it began and how it ended.
 
 Decided here: where the ledger lies, how it comes to be, and how a row is written. Not decided
-here: what rows amount to (``book``), and whether the receipts keep what they say (``audit``).
+here: how rows are read (``pages``), what they amount to (``book``), and whether the receipts keep
+what they say (``audit``).
 
     state/ledger/receipt.jsonl   the rows
     state/ledger/head            its head, which is also the writers' lock
@@ -50,17 +51,14 @@ from typing import Final
 from broker.errors import Break, FatalStoreError, StoreError, UnverifiableError
 from broker.home import Home
 from broker.receipt import disk
-from broker.receipt.book import (
-    LEDGER_SID,
-    Archived,
-    Book,
-    read_book,
-)
+from broker.receipt.book import Book
 from broker.receipt.entry import encode_data, format_at
 from broker.receipt.form import LEDGER, OPEN
+from broker.receipt.handover import agreement
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keyring import archived_key, line_key_path
 from broker.receipt.keys import Key, load_key
+from broker.receipt.pages import LEDGER_SID, Archived, read_book
 from broker.receipt.rows import Rows
 
 LEDGER_NAME: Final = "receipt.jsonl"
@@ -279,7 +277,7 @@ class Ledger:
 
     def rotate(self, incoming: Key, *, vkey_from: str, vkey_to: str, at: int) -> None:
         """
-        Say, signed with the outgoing key, that rows are signed with another from here on.
+        Say, signed with the outgoing key and agreed to by the incoming one, that it takes over.
 
         The head is signed with the incoming key before this returns. A crash before that leaves
         the outgoing key's head over the rotation; the next writer with the new key mends it.
@@ -288,8 +286,9 @@ class Ledger:
             StoreError: the row is not durable.
         """
         kids = {"kid_from": self._key.kid, "kid_to": incoming.kid}
-        text = encode_data({**kids, "vkey_from": vkey_from, "vkey_to": vkey_to})
+        data = {**kids, "vkey_from": vkey_from, "vkey_to": vkey_to}
         with self._told(), self._rows(at) as rows:
+            text = encode_data({**data, "agreed": agreement(incoming, data, rows.chain.last)})
             rows.put("rotate", text, format_at(at), at)
             rows.acknowledge()
             self._put_head(incoming, Head(rows.chain.n, rows.chain.last, rows.chain.size))

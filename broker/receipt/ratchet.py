@@ -32,11 +32,13 @@ from broker.receipt.keys import Key, Mac
 STEP_LABEL: Final = f"{RECEIPT.name} step"
 AGGREGATE_LABEL: Final = f"{RECEIPT.name} aggregate"
 _STEP: Final = STEP_LABEL.encode() + b"\0"
+_LINE: Final = RECEIPT.line_label.encode() + b"\0"
+_AGGREGATE: Final = AGGREGATE_LABEL.encode() + b"\0"
 
 
 def first_aggregate(sid: str) -> str:
     """Return the aggregate over no line: public, and bound to the session's name."""
-    return sha256(AGGREGATE_LABEL.encode() + b"\0" + sid.encode()).hexdigest()
+    return sha256(_AGGREGATE + sid.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +67,15 @@ class Ratchet:
     (1, False)
     """
 
-    __slots__ = ("_aggregate", "_key", "_mac", "_made", "_sid", "kid", "n")
+    __slots__ = ("_aggregate", "_hmac", "_key", "_line", "_made", "_sid", "kid", "n")
 
     def __init__(self, kid: str, sid: str, position: Position) -> None:
         self.kid = kid
         self.n = position.n
-        self._sid = sid
-        self._key = position.key
+        self._sid = sid.encode()
         self._aggregate = position.aggregate
-        self._made = ""
-        self._mac: Mac | None = None
+        self._line: Mac | None = None
+        self._turn(position.key)
 
     @classmethod
     def start(cls, key: Key, sid: str) -> Ratchet:
@@ -93,10 +94,9 @@ class Ratchet:
 
     def tag(self, body: bytes) -> str:
         """Return the tag of line ``n``, should ``body`` be what it holds."""
-        mac = self._mac
-        if mac is None:
-            mac = self._mac = self._use(RECEIPT.line_label)
-        self._made = mac.tag(body)
+        if self._line is None:
+            self._line = self._use(_LINE)
+        self._made = self._line.tag(body)
         return self._made
 
     def step(self) -> None:
@@ -106,12 +106,17 @@ class Ratchet:
         The key and the aggregate before it are gone after this.
         """
         over = self._aggregate + self._made
-        self._aggregate = self._use(AGGREGATE_LABEL).tag(over.encode())
-        self._key = bytes.fromhex(Mac(self._key).tag(_STEP))
-        self._made = ""
-        self._mac = None
+        self._aggregate = self._use(_AGGREGATE).tag(over.encode())
+        self._turn(bytes.fromhex(self._hmac.tag(_STEP)))
         self.n += 1
 
-    def _use(self, label: str) -> Mac:
-        """Return the MAC of one use of this line's key, as ``Key.mac`` makes it."""
-        return Key(self._key, self.kid).mac(label, self._sid)
+    def _turn(self, key: bytes) -> None:
+        """Take the key of the next line."""
+        self._key = key
+        self._hmac = Mac(key)
+        self._line = None
+        self._made = ""
+
+    def _use(self, label: bytes) -> Mac:
+        """Return the MAC of one use of this line's key; the same that ``Key.mac`` makes."""
+        return Mac(bytes.fromhex(self._hmac.tag(label + self._sid)), label)

@@ -50,7 +50,7 @@ def ratchet_path(head: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRatchet:
     """A ratchet's position, and the lines before it: the last one's hash, and their bytes."""
 
     kid: str
@@ -72,7 +72,7 @@ class RatchetForm:
         self._sid = sid
         self._mac: Mac = key.mac(RATCHET_LABEL, sid)
 
-    def slot(self, kept: Kept) -> bytes:
+    def slot(self, kept: KeptRatchet) -> bytes:
         """Return one slot: a line of canonical JSON, filled up with blanks."""
         position = kept.position
         fields = {
@@ -88,7 +88,7 @@ class RatchetForm:
         text = f'{body[:-1]},"tag":"{self._mac.tag(body.encode())}"}}'
         return text.encode().ljust(SLOT_BYTES - 1) + b"\n"
 
-    def read(self, content: bytes) -> Kept | None:
+    def read(self, content: bytes) -> KeptRatchet | None:
         """
         Return what counts; None when no slot is authentic for this session.
 
@@ -101,12 +101,12 @@ class RatchetForm:
         found = [kept for slot in slots if (kept := self._read_slot(slot)) is not None]
         return max(found, key=lambda kept: kept.position.n, default=None)
 
-    def _read_slot(self, slot: bytes) -> Kept | None:
+    def _read_slot(self, slot: bytes) -> KeptRatchet | None:
         line = slot.rstrip(b" \n")
         body = line[:-TAIL_BYTES] + b"}"
         if not compare_digest(line[-66:-2], self._mac.tag(body).encode()):
             return None
         fields = json.loads(body)
         position = Position(fields["n"], bytes.fromhex(fields["key"]), fields["agg"])
-        kept = Kept(fields["kid"], position, fields["last"], fields["bytes"])
+        kept = KeptRatchet(fields["kid"], position, fields["last"], fields["bytes"])
         return kept if self.slot(kept) == slot else None

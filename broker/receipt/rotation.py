@@ -44,11 +44,10 @@ from broker.receipt.keyring import (
     signing_key_path,
 )
 from broker.receipt.keys import KEY_BYTES, Key, key_folder, load_key, put_secret
-from broker.receipt.ledger import Ledger
+from broker.receipt.ledger import CHECKPOINT_NAME, Ledger
 from broker.receipt.signing import SigningKey, load_signing_key
 
 INCOMING: Final = "incoming"
-CHECKPOINT_NAME: Final = "checkpoint"
 # The public half goes first: it can be made again from the seed. The line key says that all did.
 _ORDER: Final = (PUBLIC_KEY, SIGNING_KEY, LINE_KEY)
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from broker.errors import Break, FatalStoreError
 from broker.receipt import disk
-from broker.receipt.book import LEDGER_SID, Archived, last_line, outgoing_key
 from broker.receipt.chain import Chain, genesis
 from broker.receipt.entry import HEX64
 from broker.receipt.form import LEDGER
 from broker.receipt.head import Slots
 from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
+from broker.receipt.pages import LEDGER_SID, Archived, last_line, outgoing_key
 
 
 class Rows(Journal):

@@ -32,7 +32,7 @@ from broker.errors import BrokerError, InputError, StoreError, UnverifiableError
 from broker.home import Home
 from broker.receipt import disk
 from broker.receipt.audit import audit
-from broker.receipt.book import Archived, Book, Listed
+from broker.receipt.book import Book, Listed
 from broker.receipt.entry import Entry, check_sid, parse_at
 from broker.receipt.form import RECEIPT
 from broker.receipt.forward import FORWARD, begin_forward, is_forward
@@ -41,6 +41,7 @@ from broker.receipt.head import HeadForm
 from broker.receipt.journal import Journal
 from broker.receipt.keys import Key
 from broker.receipt.ledger import Ledger
+from broker.receipt.pages import Archived
 from broker.receipt.ratchet import Ratchet
 from broker.receipt.ratchetfile import BLANK, ratchet_path
 from broker.receipt.sealing import AuditorKey

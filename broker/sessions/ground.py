@@ -33,7 +33,8 @@ from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile, of_receipt
 from broker.receipt.covering import FollowedTree
 from broker.receipt.keyring import line_key_path, signing_key_path
 from broker.receipt.keys import load_key, load_or_create_key
-from broker.receipt.rotation import CHECKPOINT_NAME, finish
+from broker.receipt.ledger import CHECKPOINT_NAME
+from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey
 from broker.receipt.signing import load_or_create_signing_key
 from broker.receipt.store import Receipts

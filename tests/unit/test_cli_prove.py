@@ -167,13 +167,15 @@ def test_only_what_verifies_is_proven(sealed: Sealed) -> None:
 
 def test_what_no_checkpoint_covers(sealed: Sealed) -> None:
     """A line beyond the checkpoint is 2, and so is a session without one."""
-    key = load_signing_key(sealed.bench.home.keys / "signing.key")
-    root = tree_hash(sealed.lines()[:3])
-    sealed.note.write_bytes(sign_checkpoint(key, of_receipt(sealed.sid), 3, root))
-    assert sealed.broker("receipt", "prove", sealed.sid, "--line", "2", "-o", "p").code == 0
-    assert Proof.parse(Path("p").read_bytes()).index == 2
-    said = sealed.broker("receipt", "prove", sealed.sid, "--line", "3", "-o", "p")
+    session = sealed.bench.open()
+    session.decide("Read", {"file_path": "src/a.py"})
+    assert sealed.broker("receipt", "prove", session.sid, "--line", "1", "-o", "p").code == 0
+    assert Proof.parse(Path("p").read_bytes()).index == 1
+    said = sealed.broker("receipt", "prove", session.sid, "--line", "2", "-o", "p")
     assert said.code == 2
-    assert "covers the first 3" in said.err
-    os.unlink(sealed.note)
-    assert sealed.broker("receipt", "prove", sealed.sid, "--line", "2").code == 2
+    assert "covers the first 2" in said.err
+    os.unlink(sealed.bench.home.checkpoints / session.sid)
+    assert sealed.broker("receipt", "prove", session.sid, "--line", "1").code == 2
+    session.seal()
+    os.unlink(sealed.note)  # that of a sealed session cannot be missing
+    assert sealed.broker("receipt", "prove", sealed.sid, "--line", "1").code == 1

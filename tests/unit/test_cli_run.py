@@ -28,7 +28,8 @@ def test_everything_typed_arrives(broker: Console, launched: list[dict], tmp_pat
     """Scopes, intent, workspace and switches arrive, and the exit code is the agent's."""
     said = broker(
         "run", "--scope", "calls=3", "--scope", "@review", "--intent", "fix it",
-        "--require-enforcement", "--forward", "a.pub", "--quiet", "--workspace", ".", "--", "claude", "-p", "--scope=x",
+        "--require-enforcement", "--forward", "a.pub", "--quiet",
+        "--workspace", ".", "--", "claude", "-p", "--scope=x",
     )  # fmt: skip
     assert said.code == 7
     (found,) = launched

@@ -64,7 +64,10 @@ def test_a_rewritten_file_is_not_followed(tmp_path: Path) -> None:
     rows = Rows(tmp_path)
     rows.put([b"a", b"b", b"c"])
     assert rows.tree(signed([b"a", b"b"])).snapshot()[0] == 3
-    for before, reason in (([b"a", b"x"], "root"), ([b"a", b"b", b"c", b"d"], "truncated")):
+    for before, reason in (
+        ([b"a", b"x"], "checkpoint_root"),
+        ([b"a", b"b", b"c", b"d"], "truncated"),
+    ):
         with pytest.raises(Break) as caught:
             rows.tree(signed(before)).snapshot()
         assert caught.value.reason == reason
@@ -155,7 +158,7 @@ def test_a_fork_is_not_covered_up(scene: Scene) -> None:
     note(scene).put(5, tree_hash([b"other"] * 5))
     with pytest.raises(Break) as caught:
         covered(scene)
-    assert (caught.value.reason, caught.value.line) == ("root", 5)
+    assert (caught.value.reason, caught.value.line) == ("checkpoint_root", 5)
     kept = note(scene).read()
     assert kept is not None
     assert kept.size == 5

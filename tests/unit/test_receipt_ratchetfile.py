@@ -19,14 +19,14 @@ from broker.receipt.ratchet import Position, Ratchet
 from broker.receipt.ratchetfile import (
     BLANK,
     RATCHET_BYTES,
-    Kept,
+    KeptRatchet,
     RatchetForm,
     ratchet_path,
 )
 from tests.receiptkit import KEY
 
 FORM = RatchetForm("s1", KEY)
-KEPT = Kept("0123456789abcdef", Position(7, bytes(range(32)), "cd" * 32), "ab" * 32, 700)
+KEPT = KeptRatchet("0123456789abcdef", Position(7, bytes(range(32)), "cd" * 32), "ab" * 32, 700)
 
 
 def slot(n: int) -> bytes:
@@ -103,7 +103,7 @@ def test_it_goes_on_as_it_was() -> None:
     ratchet = Ratchet.start(KEY, "s1")
     ratchet.tag(b"{}")
     ratchet.step()
-    kept = FORM.read(FORM.slot(Kept(KEY.kid, ratchet.position, "ab" * 32, 9)) * 2)
+    kept = FORM.read(FORM.slot(KeptRatchet(KEY.kid, ratchet.position, "ab" * 32, 9)) * 2)
     assert kept is not None
     again = kept.ratchet("s1")
     assert (again.kid, again.position) == (ratchet.kid, ratchet.position)

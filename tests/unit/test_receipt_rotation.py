@@ -14,8 +14,8 @@ from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile
 from broker.receipt.keyring import Keyring, archived_key, line_key_path, public_key
 from broker.receipt.keyring import signing_key_path as seed_path
 from broker.receipt.keys import load_or_create_key
-from broker.receipt.ledger import Ledger
-from broker.receipt.rotation import CHECKPOINT_NAME, finish, rotate, unfinished
+from broker.receipt.ledger import CHECKPOINT_NAME, Ledger
+from broker.receipt.rotation import finish, rotate, unfinished
 from broker.receipt.signing import load_or_create_signing_key, load_signing_key
 from tests.receiptkit import in_child
 from tests.sessionkit import Bench

@@ -25,6 +25,7 @@ from broker.receipt.keyring import public_key
 from broker.receipt.signing import SigningKey
 from broker.session import Session
 from broker.sessions.checkpointing import Checkpointer, Track
+from broker.sessions.recovery import seal_abandoned
 from tests.receiptkit import in_child
 from tests.sessionkit import Bench
 from tests.unit.test_receipt_merkle import tree_hash
@@ -290,8 +291,10 @@ def test_decisions_do_not_need_checkpoints(bench: Bench) -> None:
     failures = [event for event in told if isinstance(event, CheckpointFailed)]
     assert failures
     assert {event.sid for event in failures} == {session.sid}
+    assert bench.entries(session.sid)[-1][0] == "seal"
+    bench.home.checkpoints.unlink()
+    assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
     assert bench.verdict(session.sid).state == "SEALED"
-    assert (session.folder / "alive").exists()  # so that the next start signs it
 
 
 def test_an_unsafe_signing_key_begins_no_session(bench: Bench) -> None:

@@ -146,6 +146,9 @@ def run(
             _tell_auditor(session, auditor, streams)
         if how.name == Plain.name:
             streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
+        if not quiet:
+            for sentence in how.unseen():
+                streams.say(f"not seen by the hook: {sentence}")
         launch = Launch(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
         )

@@ -61,6 +61,10 @@ class Adapter(Protocol):
         """Return the files that would free the agent, and that no tool may touch."""
         ...
 
+    def unseen(self) -> tuple[str, ...]:
+        """Return what no hook of this agent shows, a sentence each; a person is told."""
+        ...
+
     def prepare(self, launch: Launch) -> Prepared:
         """Write what the run needs into the session's folder, and return the command."""
         ...
@@ -78,6 +82,8 @@ class Adapter(Protocol):
 PROGRAMS: Final[Mapping[str, str]] = {
     "claude": "broker.agents.claude.launch:ClaudeLaunch",
     "claude.exe": "broker.agents.claude.launch:ClaudeLaunch",
+    "codex": "broker.agents.codex.launch:CodexLaunch",
+    "codex.exe": "broker.agents.codex.launch:CodexLaunch",
 }
 
 
@@ -97,6 +103,10 @@ class Plain:
 
     def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return nothing."""
+        return ()
+
+    def unseen(self) -> tuple[str, ...]:
+        """Return nothing: that it is held to what it asks is said already."""
         return ()
 
     def prepare(self, launch: Launch) -> Prepared:

@@ -51,7 +51,7 @@ def commit(
 
     >>> signed, kept = commit({"tool": "read", "path": "a"}, ["path"], lambda n: bytes(n))
     >>> signed
-    {'tool': 'read', '_sd': ['3yH7wCs21N76u5u3xXQmEIDktfyqQKTTsSqlBVuktTM']}
+    {'tool': 'read', '_sd': ['1jeMQXuh2rde7DCZy4qI-yV1fSfGzccezBCvsnwDAV4']}
     >>> read_disclosure(kept[0]).value
     'a'
     """

@@ -12,7 +12,6 @@ from broker.agents.claude.settings import (
     config_folder,
     managed_settings,
     off_in_environment,
-    stamp,
     switched_off,
     user_settings,
     workspace_rules,
@@ -109,17 +108,6 @@ def test_variables_that_switch_hooks_off() -> None:
     assert off_in_environment({"CLAUDE_CODE_SIMPLE": "1"}) == "CLAUDE_CODE_SIMPLE"
     assert off_in_environment({"CLAUDE_CODE_SAFE_MODE": "True"}) == "CLAUDE_CODE_SAFE_MODE"
     assert off_in_environment({"CLAUDE_CODE_SIMPLE": "0", "CLAUDE_CODE_SAFE_MODE": ""}) is None
-
-
-def test_a_change_is_seen_by_its_stamp(file: Path) -> None:
-    """Coming, changing and going each change the stamp."""
-    stamps = [stamp((file,))]
-    file.write_text("{}")
-    stamps.append(stamp((file,)))
-    file.write_text('{"disableAllHooks": true}')
-    stamps.append(stamp((file,)))
-    assert stamps[0] == (None,)
-    assert len(set(stamps)) == 3
 
 
 def test_only_what_tightens_is_taken_from_a_workspace(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from broker.agents.claude.hook import NAME, ClaudeDialect
 from broker.agents.claude.settings import (
     managed_settings,
     off_in_environment,
-    stamp,
     switched_off,
     switches,
     user_settings,
@@ -40,6 +39,7 @@ from broker.agents.claude.settings import (
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
 from broker.agents.commandline import options, value_of, without
 from broker.agents.hooks import AgentHook
+from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.service.server import Hook
 
@@ -135,6 +135,13 @@ class ClaudeLaunch:
             names[os.path.abspath(path)] = None
             names[os.path.realpath(path)] = None
         return tuple(names)
+
+    def unseen(self) -> tuple[str, ...]:
+        """Return what the hook does not see."""
+        return (
+            "files named with `@` in a prompt are read without a call",
+            "MCP and language servers are started by the agent itself, outside of every call",
+        )
 
     def prepare(self, launch: Launch) -> Prepared:
         """

@@ -139,17 +139,3 @@ def _content(path: Path) -> bytes:
 def off_in_environment(environ: Mapping[str, str]) -> str | None:
     """Return the environment variable that keeps hooks from running, or None."""
     return next((name for name in SWITCHES if truthy(environ.get(name))), None)
-
-
-def stamp(paths: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:
-    """Return what changes when one of the files changes; cheap enough to ask all the time."""
-    found: list[tuple[int, int, int] | None] = []
-    for path in paths:
-        try:
-            status = os.stat(path)
-        except OSError:
-            found.append(None)
-        else:
-            # Nobody can set the time of a file's last change back.
-            found.append((status.st_ctime_ns, status.st_ino, status.st_size))
-    return tuple(found)

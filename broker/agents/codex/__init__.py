@@ -1,0 +1,1 @@
+"""Codex: its hook, and how a run of it is held."""

@@ -1,0 +1,282 @@
+"""
+Starts Codex with the broker's hook in front of every tool call.
+
+Decided here: which settings are added to ``codex …``, and which invocations cannot be held to a
+ticket. Not decided here: what the hook answers (``hook``), how Codex is asked about it
+(``trust``).
+
+The hooks are given by ``-c``, beside the user's own, and are trusted by their hashes: nothing of
+the user's is edited, and no hook of a workspace becomes trusted with them. Before the run Codex
+is asked whether they would run. The work stays in the process that is started: its background
+service is switched off, since it would run the calls elsewhere.
+
+Rules a maintainer keeps: what the person typed is kept, or refused with a reason; a setting that
+touches hooks is refused, whatever it says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from broker.agents.adapter import Launch, Prepared
+from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
+from broker.agents.codex.hook import NAME, STARTS, CodexDialect
+from broker.agents.codex.trust import Hooked, listed
+from broker.agents.commandline import options
+from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.watch import stamp
+from broker.errors import LaunchError
+from broker.service.server import Hook
+
+SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
+
+_HEADLESS: Final = frozenset(("exec", "e", "review"))
+_SESSIONS: Final = _HEADLESS | {"resume", "fork"}
+# What only looks, or changes nothing but Codex's own files, and asks no model.
+_HARMLESS: Final = frozenset(
+    (
+        "archive",
+        "completion",
+        "delete",
+        "doctor",
+        "features",
+        "help",
+        "login",
+        "logout",
+        "unarchive",
+    )
+)
+_COMMANDS: Final = _SESSIONS | _HARMLESS
+_OTHERS: Final = frozenset(
+    (
+        *("agents", "app-server", "apply", "a", "cloud", "debug", "exec-server", "mcp"),
+        *("migrate-nfs-db", "migrate-rollouts", "plugin", "queue", "remote-control", "sandbox"),
+        "update",
+    )
+)
+_FLAGS: Final = {
+    "--dangerously-bypass-hook-trust": "it would trust the hooks of the workspace too",
+    "--remote": "it runs in another process",
+    "--ignore-user-config": "it may leave hooks out",
+}
+_SETS: Final = frozenset(("-c", "--config", "--enable", "--disable", "-p", "--profile"))
+_VALUED: Final = _SETS | {
+    *("-i", "--image", "-m", "--model", "--local-provider", "-s", "--sandbox", "-a"),
+    *("--ask-for-approval", "-C", "--cd", "--add-dir", "--color", "--output-schema", "-o"),
+    *("--output-last-message", "--remote-auth-token-env"),
+}
+_WITHIN_EXEC: Final = frozenset(("resume", "fork", "review", "help"))
+_PINNED: Final = ("features.hooks=true", "features.daemon_auto_start=false")
+# The keys of settings that are ours, at any depth.
+_OURS: Final = ("hooks", "features.hooks", "features.codex_hooks", "features.daemon_auto_start")
+
+
+class CodexLaunch:
+    """One run of Codex."""
+
+    name = NAME
+    tested = "0.171.0"
+    programs = frozenset(("codex", "codex.exe"))
+
+    def __init__(self) -> None:
+        self._hook = AgentHook(CodexDialect())
+        self._ours: tuple[Path, ...] = ()
+        self._stamp: object = None
+        self._headless = False
+        self._begun_s = 0.0
+
+    def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """
+        Refuse what could not be held to the ticket.
+
+        Raises:
+            LaunchError: a command, an option or a setting keeps the hooks from running.
+        """
+        arguments = options(command)
+        for argument in arguments:
+            why = _FLAGS.get(argument.partition("=")[0])
+            if why is not None:
+                raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")
+        verb = _verb(arguments)
+        if verb in _OTHERS:
+            raise LaunchError(f"`codex {verb}` runs what no ticket would hold")
+        for setting in _settings(arguments):
+            _check_setting(setting)
+
+    def prompt(self, command: Sequence[str]) -> str | None:
+        """
+        Return the prompt on the command line.
+
+        >>> CodexLaunch().prompt(["codex", "exec", "-m", "gpt-5.5", "fix the test"])
+        'fix the test'
+        """
+        before = options(command)
+        words = list(_positional(list(command[1:])))
+        verb = _verb(before)
+        if verb:
+            words.pop(0)
+        if verb not in ("", "exec", "e") or (words and words[0] in _WITHIN_EXEC and verb):
+            return None
+        if len(words) != 1 or words[0] == "-" or not words[0].strip():
+            return None
+        return words[0]
+
+    def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return Codex's own configuration and credentials, by every name they have."""
+        folder = _folder(environ)
+        names: dict[str, None] = {}
+        for name in ("config.toml", "hooks.json", "auth.json", "managed_config.toml"):
+            names[os.path.abspath(folder / name)] = None
+            names[os.path.realpath(folder / name)] = None
+        return tuple(names)
+
+    def unseen(self) -> tuple[str, ...]:
+        """Return what the hook does not see."""
+        return (
+            "what is typed into a command that still runs (`write_stdin`): name the shell in "
+            "`tools` only where you would leave it alone",
+            "files named with `@` in a prompt are read without a call",
+            "MCP servers are started by the agent itself, outside of every call",
+        )
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """
+        Put the hook's client into the session's folder, and have its hooks trusted.
+
+        Raises:
+            LaunchError: it cannot be written, or Codex would not run the hooks.
+        """
+        client = launch.folder / CLIENT_NAME
+        try:
+            command = hook_command(compiled_client(client), launch.socket, NAME)
+        except OSError as error:
+            raise LaunchError(f"`{client}` cannot be written: {error.strerror}") from error
+        self._ours = (client,)
+        self._stamp = stamp(self._ours)
+        arguments = options(launch.command)
+        verb = _verb(arguments)
+        self._headless = verb in _HEADLESS
+        self._begun_s = time.monotonic()
+        if verb in _HARMLESS or _looks_only(arguments):
+            self._headless = False
+            return Prepared(launch.command)
+        ours = [word for setting in (*_hooks(command), *_PINNED) for word in ("-c", setting)]
+        typed = list(_typed_settings(arguments))
+        trusted = self._trusted(launch, [*typed, *ours], command)
+        return Prepared((launch.command[0], *ours, "-c", trusted, *launch.command[1:]))
+
+    def hooks(self) -> Mapping[str, Hook]:
+        """Return the hook that the session's socket answers."""
+        return {NAME: self._hook}
+
+    def escaped(self) -> str | None:
+        """Return why the hook does not hold any more, or None."""
+        if stamp(self._ours) != self._stamp:
+            return f"the broker's hook in `{self._ours[0].parent}` was changed during the run"
+        silent_s = time.monotonic() - self._begun_s
+        if self._headless and silent_s > SILENCE_S and not self._hook.started.is_set():
+            return f"the agent did not start the broker's hook within {SILENCE_S:.0f} s"
+        return None
+
+    def _trusted(self, launch: Launch, settings: Sequence[str], command: str) -> str:
+        """Return the setting that makes our hooks trusted, once Codex says that they would run."""
+        program = shutil.which(launch.command[0], path=launch.environ.get("PATH", os.defpath))
+        if program is None:
+            raise LaunchError(f"`{launch.command[0]}` cannot be found")
+        found = _standing(listed(program, settings, launch.environ, launch.cwd), command)
+        hashes = (f"{json.dumps(h.key)}={{trusted_hash={json.dumps(h.digest)}}}" for h in found)
+        trust = f"hooks.state={{{','.join(hashes)}}}"
+        again = listed(program, [*settings, "-c", trust], launch.environ, launch.cwd)
+        if not all(hook.runs for hook in _standing(again, command)):
+            raise LaunchError(
+                "Codex does not run the broker's hook: a setting of the machine or of its "
+                "administrator may allow managed hooks only"
+            )
+        return trust
+
+
+def _hooks(command: str) -> Iterator[str]:
+    """Yield the settings that put a command in front of every call."""
+    for event in (BEFORE, STARTS):
+        hook = f'{{type="command",command={json.dumps(command)},timeout={TIMEOUT_S}}}'
+        yield f"hooks.{event}=[{{hooks=[{hook}]}}]"
+
+
+def _standing(found: Sequence[Hooked], command: str) -> list[Hooked]:
+    """Return our hooks; there must be one for each event, with our command."""
+    ours = [hook for hook in found if hook.command == command]
+    if {hook.event for hook in ours} != {"preToolUse", "sessionStart"} or len(ours) != 2:
+        raise LaunchError("Codex does not see the broker's hook: this version cannot be held")
+    return ours
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    """Return where Codex keeps its configuration."""
+    given = environ.get("CODEX_HOME")
+    return Path(given) if given else Path(environ.get("HOME", "/")) / ".codex"
+
+
+def _positional(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the words that are neither options nor their values."""
+    skip = False
+    for at, word in enumerate(arguments):
+        if skip:
+            skip = False
+        elif word == "--":
+            yield from arguments[at + 1 :]
+            return
+        elif word.startswith("-") and word != "-":
+            skip = word in _VALUED
+        else:
+            yield word
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    """Return the command that is given to Codex, or an empty text."""
+    first = next(_positional(arguments), "")
+    return first if first in _COMMANDS or first in _OTHERS else ""
+
+
+def _looks_only(arguments: Sequence[str]) -> bool:
+    return bool({"-h", "--help", "-V", "--version"} & set(arguments))
+
+
+def _typed_settings(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the typed options that set configuration, as they stand."""
+    for at, word in enumerate(arguments):
+        name, equals, _ = word.partition("=")
+        if name in _SETS and equals and name.startswith("--"):
+            yield word
+        elif word in _SETS and at + 1 < len(arguments):
+            yield from (word, arguments[at + 1])
+        elif word[:2] in _SETS and len(word) > 2 and not word.startswith("--"):
+            yield word
+
+
+def _settings(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield what typed options set, as ``KEY=VALUE``."""
+    words = iter(_typed_settings(arguments))
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (equals and name.startswith("--")):
+            name, value = (word, next(words)) if word in _SETS else (word[:2], word[2:])
+        if name in ("--enable", "--disable"):
+            yield f"features.{value}={str(name == '--enable').lower()}"
+        elif name in ("-c", "--config"):
+            yield value
+
+
+def _check_setting(setting: str) -> None:
+    """Refuse a setting that touches hooks or the process that runs the calls."""
+    key = "".join(c for c in setting.partition("=")[0] if c not in "\"' \t")
+    for ours in _OURS:
+        if key == ours or key.startswith(f"{ours}.") or ours.startswith(f"{key}."):
+            raise LaunchError(
+                f"`{setting[:80]}` sets what the broker must be sure of: leave it out"
+            )

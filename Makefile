@@ -62,6 +62,7 @@ format: $(READY) ## rewrite the sources in the project's format
 .PHONY: bench
 bench: $(READY) ## measure the broker
 	@$(PY) bench/run.py
+	@$(PY) bench/receipts.py
 
 .PHONY: wheel-test
 wheel-test: $(READY) ## build sdist and wheel, and test the wheel without the sources

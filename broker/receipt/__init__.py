@@ -9,7 +9,8 @@ The rooms, from the ground up:
 - ``form``    what tells a receipt from the ledger: names, labels, kinds
 - ``shapes``  recognising data that is spelled so, without parsing it
 - ``entry``   what a line may hold, and its one spelling
-- ``chain``   what the next line must be
+- ``faults``   why a line is not the next one
+- ``chain``    what the next line must be
 - ``head``    how many lines are acknowledged
 - ``scan``    walking the lines of a file, one by one or many at once
 - ``segments`` sharing that among processes

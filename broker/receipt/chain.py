@@ -23,17 +23,18 @@ from hmac import compare_digest
 from typing import Any, Final, Protocol
 
 from broker.errors import Break, LimitError
-from broker.limits import MAX_LINE_BYTES, MAX_RECORD_DEPTH
+from broker.limits import MAX_LINE_BYTES
 from broker.receipt.commitment import COMMITTED, committed
 from broker.receipt.entry import (
     HEX64,
     SEAL_REASONS,
     canonical,
     check_sid,
+    describes_fragment,
     parse_at,
     strict_data,
-    strict_object,
 )
+from broker.receipt.faults import fault_of
 from broker.receipt.form import OPEN, RECEIPT, RECOVER, SEAL, Form
 from broker.receipt.keys import Key, Mac
 from broker.receipt.merkle import Frontier
@@ -44,8 +45,6 @@ _TAIL_SHUTS: Final = b'"}'
 _HEADS: Final = b'{"at":"'
 _DATA: Final = b'","data":'
 _COMMITS: Final = f'"{COMMITTED}":'
-_TYPES: Final = {"at": str, "data": dict, "kid": str, "kind": str, "n": int, "prev": str,
-                 "sid": str, "sig": str}  # fmt: skip
 
 
 def genesis(sid: str, form: Form = RECEIPT) -> str:
@@ -313,6 +312,16 @@ class Chain:
         self.text = text
         self.push(kind, at, line)
 
+    @property
+    def plain(self) -> bool:
+        """
+        Whether to the last line no rule applies beyond the form of its fields.
+
+        INVARIANT: it then applies to no line that has the same kinds of values under the same
+        keys. Whoever adds a rule to ``accept`` adds it here, or ``scan`` will pass it over.
+        """
+        return self.kind in self.form.appended and _COMMITS not in self.text
+
     def pass_by(self, lines: list[bytes], last: str, at: str, went_back: int) -> None:
         """
         Move past lines that are known to be the next ones: ``scan`` has seen to that.
@@ -350,29 +359,8 @@ class Chain:
         )
 
     def _misshapen(self, line: bytes) -> Break:
-        """Say why an authentic line is not the next one, in the order of the format's page."""
-        try:
-            found = strict_object(str(line, "utf-8"), MAX_RECORD_DEPTH + 1)
-        except UnicodeDecodeError:
-            return self.broken("encoding", "the line is not UTF-8")
-        except Break as flaw:
-            return self.broken(flaw.reason, flaw.message)
-        if {key: type(value) for key, value in found.items()} != _TYPES:
-            return self.broken("schema", "the line does not have the eight keys and their types")
-        try:
-            parse_at(found["at"])
-        except ValueError as error:
-            return self.broken("schema", str(error))
-        checks = (
-            ("sid", "sid", self.sid),
-            ("kid", "kid", self.kid),
-            ("n", "seq", self.n),
-            ("prev", "prev", self.last),
-        )
-        for key, reason, wanted in checks:
-            if found[key] != wanted:
-                return self.broken(reason, f"`{key}` does not continue the lines before")
-        return self.broken("kind", "the line is of no kind this version knows")
+        fields = (("sid", self.sid), ("kid", self.kid), ("n", self.n), ("prev", self.last))
+        return self.broken(*fault_of(line, fields))
 
     def _check_commitments(self, text: str) -> None:
         try:
@@ -387,7 +375,7 @@ class Chain:
         data: dict[str, Any] = json.loads(text)
         if kind == OPEN and data.get("format") != self.form.name:
             raise self.broken("schema", f"the open line does not say `{self.form.name}`")
-        if kind == RECOVER and not _is_recovery(data):
+        if kind == RECOVER and not describes_fragment(data):
             raise self.broken("schema", "the recover line does not describe a fragment")
         if kind == SEAL:
             root = self.tree.root().hex() if self.tree else data.get("root")
@@ -397,14 +385,3 @@ class Chain:
                 raise self.broken("seal", "the seal does not fit the lines before it")
             self.closing = data["reason"]
             self.root = data["root"]
-
-
-def _is_recovery(data: dict[str, Any]) -> bool:
-    return (
-        set(data) == {"bytes", "kept", "sha256"}
-        and type(data["bytes"]) is int
-        and data["bytes"] > 0
-        and type(data["kept"]) is str
-        and type(data["sha256"]) is str
-        and HEX64.fullmatch(data["sha256"]) is not None
-    )

@@ -242,6 +242,18 @@ def strict_data(text: str) -> None:
         _shapes.learn(text, content, 0, len(content))
 
 
+def describes_fragment(data: dict[str, Any]) -> bool:
+    """Whether data is that of a ``recover`` line: size, hash and name of what was cut off."""
+    return (
+        set(data) == {"bytes", "kept", "sha256"}
+        and type(data["bytes"]) is int
+        and data["bytes"] > 0
+        and type(data["kept"]) is str
+        and type(data["sha256"]) is str
+        and HEX64.fullmatch(data["sha256"]) is not None
+    )
+
+
 # ── writing ──
 
 _spell: Final[Callable[[str], str]] = getattr(

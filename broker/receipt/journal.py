@@ -46,6 +46,7 @@ from broker.receipt.scan import Walk
 RESERVE_NAME: Final = "receipt.reserve"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _NONE: Final = -1  # no descriptor
+_FEW_BYTES: Final = 65_536  # what is not worth learning the shapes of
 # Named once: an append takes microseconds, and each look-up along a dot counts.
 _lock, _unlock, _lseek, _END = disk.lock, disk.unlock, os.lseek, os.SEEK_END
 
@@ -147,7 +148,11 @@ class Journal:
         if size < chain.size:
             raise chain.broken("truncated", "the receipt became shorter")
         walk = Walk(self._log, size, chain, slots)
-        walk.run()
+        if size - chain.size < _FEW_BYTES:
+            for _ in walk:
+                pass
+        else:
+            walk.run()
         self._walked(slots)
         # A session that never began has no line to mend.
         if walk.fragment and at is not None and chain.n:

@@ -214,16 +214,24 @@ def scan(
 class Scan:
     """Takes stretches of lines past a chain; remembers the shapes of what it has read."""
 
-    __slots__ = ("_shapes", "chain", "quick", "stops")
+    __slots__ = ("_kid", "_shapes", "chain", "quick", "stops")
 
     def __init__(self, chain: Chain, *, quick: bool, stops: Stops) -> None:
         self.chain = chain
         self.quick = quick
         self.stops = stops
-        kinds = "|".join(sorted(chain.form.appended))
-        self._shapes = Shapes(
-            '[0-9]{3}Z","data":', f',"kid":"{re.escape(chain.kid)}","kind":"(?:{kinds})'
-        )
+        self._kid = ""
+        self._shapes = Shapes()
+
+    def _known(self) -> Shapes:
+        """Return the shapes of lines that name the chain's key."""
+        chain = self.chain
+        if self._kid != chain.kid:  # a stop may let another key sign from its line on
+            self._kid = chain.kid
+            kinds = "|".join(sorted(chain.form.appended))
+            after = f',"kid":"{re.escape(chain.kid)}","kind":"(?:{kinds})'
+            self._shapes = Shapes('[0-9]{3}Z","data":', after)
+        return self._shapes
 
     def take(self, stretch: bytes) -> None:
         """
@@ -236,19 +244,20 @@ class Scan:
         lines = stretch.split(b"\n")
         # Of a stretch that is no longer than a line may be, no line is too long; and if all of
         # it is UTF-8, each line is, since no other character has a byte 0x0A in it.
-        alike = chain.mac is not None and len(stretch) <= MAX_LINE_BYTES and _is_utf8(stretch)
+        alike = len(stretch) <= MAX_LINE_BYTES and _is_utf8(stretch)
         quick = self.quick and _SEAL_BYTES not in stretch
         ahead = {n - chain.n for n in stops if chain.n < n <= chain.n + len(lines)}
         begin = 0
         for end in sorted({*ahead, len(lines)}):
             while begin < end:
-                if alike and chain.n and not chain.closing:
+                passable = alike and chain.mac is not None
+                if passable and chain.n and not chain.closing:
                     # What is passed quickly is not read, so the last line goes the other way.
                     upto = min(end, len(lines) - 1) if quick else end
-                    begin += _run(chain, lines[begin:upto], None if quick else self._shapes)
+                    begin += _run(chain, lines[begin:upto], None if quick else self._known())
                 if begin < end:
                     chain.accept(lines[begin])
-                    if alike and not quick:
+                    if passable and not quick:
                         self._learn(lines[begin])
                     begin += 1
             if end in ahead:
@@ -256,9 +265,9 @@ class Scan:
 
     def _learn(self, line: bytes) -> None:
         chain = self.chain
-        if chain.kind in chain.form.appended:
+        if chain.plain:
             after_kind = line.rindex(f'","n":{chain.n - 1},"prev":"'.encode())
-            self._shapes.learn(chain.text, line, _MILLIS, after_kind)
+            self._known().learn(chain.text, line, _MILLIS, after_kind)
 
 
 def _is_utf8(stretch: bytes) -> bool:

@@ -10,9 +10,11 @@ import pytest
 
 from broker.errors import Break
 from broker.receipt import scan
-from broker.receipt.chain import Chain, State
+from broker.receipt.chain import Chain, OneKey, State
 from broker.receipt.entry import encode_data, format_at
+from broker.receipt.form import RECEIPT
 from broker.receipt.head import HeadForm
+from broker.receipt.keys import Key
 from broker.receipt.merkle import Frontier
 from tests.receiptkit import AT, KEY, Scene, fill, outcome
 
@@ -159,3 +161,30 @@ def test_long_lines_are_left_to_accept(scene: Scene) -> None:
         receipt.append("note", {"text": "é\n"}, at=AT)
     assert scene.verify("s5").lines == 4
     assert encode_data({"text": "é\n"}).encode() in scene.content("s5")
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_stop_may_turn_the_key(tmp_path: Path, stale: bool) -> None:
+    """From a stop on another key signs, and a line that still names the old one is refused."""
+    other = Key.of(bytes(range(1, 33)))
+    tags = OneKey(KEY.kid if stale else other.kid, other.mac(RECEIPT.line_label, "s1"))
+    writer = Chain("s1", KEY)
+    path = tmp_path / "turned"
+    with open(path, "wb") as file:
+        for n in range(12):
+            if n == 5:
+                writer.turn(tags)
+            text, kind = ("{}", "note") if n else ('{"format":"receipt/1"}', "open")
+            line = writer.compose(kind, text, format_at(AT))
+            writer.push(kind, format_at(AT), line)
+            file.write(line + b"\n")
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        chain = Chain("s1", KEY)
+
+        def act() -> int:
+            stops = {5: lambda _start: chain.turn(other)}
+            scan.scan(file.fileno(), size, chain, None, stops=stops)
+            return chain.n
+
+        assert outcome(act) == ("kid" if stale else "12")

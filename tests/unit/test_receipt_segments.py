@@ -78,18 +78,19 @@ def test_a_segment_that_assumed_otherwise_is_not_believed(
     assert chain.n == 61
 
 
-def test_a_segment_that_is_said_to_be_elsewhere(opened: tuple[int, int]) -> None:
-    """A finding is taken in only where its beginning fits."""
-    fd, _ = opened
+def test_a_finding_is_taken_in_only_where_it_began(opened: tuple[int, int]) -> None:
+    """A finding that assumed another number, size, hash or instant leaves the chain alone."""
+    fd, size = opened
     whole = scan.Scan(Chain("s1", KEY), quick=False, stops={})
-    cuts = segments._cuts(*opened[:1], 0, opened[1] - 1_000)
-    first = whole.chain.state()
-    second = segments._verify(
-        fd, cuts[1], cuts[2], scan.Scan(Chain("s1", KEY), quick=False, stops={}), first
-    )
-    assert second is not None
-    assert not segments._join(whole, second)
-    assert whole.chain.n == 0
+    cuts = segments._cuts(fd, 0, size - 1_000)
+    own = scan.Scan(Chain("s1", KEY), quick=False, stops={})
+    first = segments._verify(fd, cuts[0], cuts[1], own, whole.chain.state())
+    assert first is not None
+    for other in ({"n": 1}, {"size": 1}, {"last": "0" * 64}, {"at": "x"}):
+        assert not segments._join(whole, replace(first, assumed=replace(first.assumed, **other)))
+        assert whole.chain.n == 0
+    assert segments._join(whole, first)
+    assert whole.chain.size == cuts[1]
 
 
 def test_the_line_before_is_read_as_it_stands(opened: tuple[int, int]) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from broker.anchors.anchor import Anchor
-from broker.anchors.evidence import LEDGER, Evidence
+from broker.anchors.evidence import LEDGER, Attestations
 from broker.anchors.git import GitRemote
 from broker.anchors.submitting import Handed, InBackground, hand_in
 from broker.anchors.timestamp import Authority
@@ -60,7 +60,7 @@ def queue(home: Home, sids: Sequence[str]) -> None:
         UnverifiableError: a checkpoint's file is unsafe.
         StoreError: the queue cannot be written.
     """
-    evidence = Evidence(home)
+    evidence = Attestations(home)
     places = [(sid, home.checkpoints / check_sid(sid)) for sid in sids]
     for of, path in (*places, (LEDGER, home.ledger / "checkpoint")):
         try:
@@ -88,7 +88,7 @@ def hand_in_all(home: Home, settings: Sequence[AnchorSetting]) -> Iterator[Hande
     Raises:
         UnverifiableError: a file of the evidence is unsafe.
     """
-    return hand_in(Evidence(home), anchors(settings, home), partial(lines_of_chain, home))
+    return hand_in(Attestations(home), anchors(settings, home), partial(lines_of_chain, home))
 
 
 def in_background(home: Home, settings: Sequence[AnchorSetting]) -> InBackground:

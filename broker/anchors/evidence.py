@@ -40,7 +40,7 @@ class Anchored:
     note: bytes
 
 
-class Evidence:
+class Attestations:
     """
     The evidence of one installation.
 

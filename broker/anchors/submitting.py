@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.anchors.anchor import Anchor
-from broker.anchors.evidence import LEDGER, Anchored, Evidence
+from broker.anchors.evidence import LEDGER, Anchored, Attestations
 from broker.errors import BrokerError, UnverifiableError
 from broker.receipt import disk
 from broker.receipt.paths import consistency_path, lines_of
@@ -36,7 +36,7 @@ class Handed:
     fault: str = ""
 
 
-def pending(evidence: Evidence, anchors: Sequence[Anchor]) -> Iterator[tuple[Anchored, Anchor]]:
+def pending(evidence: Attestations, anchors: Sequence[Anchor]) -> Iterator[tuple[Anchored, Anchor]]:
     """
     Yield the newest checkpoint of each chain with every anchor that has not answered to it.
 
@@ -51,7 +51,7 @@ def pending(evidence: Evidence, anchors: Sequence[Anchor]) -> Iterator[tuple[Anc
                     yield note, anchor
 
 
-def hand_in(evidence: Evidence, anchors: Sequence[Anchor], lines: Lines) -> Iterator[Handed]:
+def hand_in(evidence: Attestations, anchors: Sequence[Anchor], lines: Lines) -> Iterator[Handed]:
     """
     Hand in what is pending; yield what became of each. One that fails keeps no other back.
 

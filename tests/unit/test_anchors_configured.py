@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.anchors.configured import anchors, hand_in_all, lines_of_chain, queue
-from broker.anchors.evidence import LEDGER, Evidence
+from broker.anchors.evidence import LEDGER, Attestations
 from broker.anchors.git import GitRemote
 from broker.anchors.timestamp import Authority
 from broker.anchors.witness import Witness
@@ -51,12 +51,12 @@ def test_sessions_and_the_ledger_are_queued(home: Home) -> None:
     """The newest checkpoints are copied with the number of lines they cover; none is no fault."""
     log = Log(9)
     queue(home, ["s1"])
-    assert Evidence(home).chains() == []
+    assert Attestations(home).chains() == []
     put(home.checkpoints / "s1", log.note(3, "receipt/s1"))
     put(home.ledger / "checkpoint", log.note(5))
     queue(home, ["s1", "s2"])
-    assert Evidence(home).notes("s1")[0].size == 3
-    assert Evidence(home).notes(LEDGER)[0].note == log.note(5)
+    assert Attestations(home).notes("s1")[0].size == 3
+    assert Attestations(home).notes(LEDGER)[0].note == log.note(5)
 
 
 def test_what_is_no_checkpoint_is_not_queued(home: Home) -> None:

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from broker.anchors.evidence import Anchored, Evidence
+from broker.anchors.evidence import Anchored, Attestations
 from broker.errors import UnverifiableError
 from broker.home import Home
 
 
 @pytest.fixture
-def evidence(tmp_path: Path) -> Evidence:
+def evidence(tmp_path: Path) -> Attestations:
     """The evidence of a fresh home."""
-    return Evidence(Home.find({"BROKER_HOME": str(tmp_path)}))
+    return Attestations(Home.find({"BROKER_HOME": str(tmp_path)}))
 
 
-def test_what_is_kept_is_read(evidence: Evidence) -> None:
+def test_what_is_kept_is_read(evidence: Attestations) -> None:
     """Notes come back the largest first, evidence by its anchor, and nothing is made up."""
     assert evidence.chains() == []
     assert evidence.notes("s1") == []
@@ -32,7 +32,7 @@ def test_what_is_kept_is_read(evidence: Evidence) -> None:
     assert evidence.read(small, "tsa") is None
 
 
-def test_other_files_are_passed_over(evidence: Evidence, tmp_path: Path) -> None:
+def test_other_files_are_passed_over(evidence: Attestations, tmp_path: Path) -> None:
     """Only names that are a number are notes."""
     kept = evidence.keep_note("s1", 9, b"nine")
     for name in ("09.note", "x.note", "9.note.bak", ".9.note.new"):
@@ -40,7 +40,7 @@ def test_other_files_are_passed_over(evidence: Evidence, tmp_path: Path) -> None
     assert evidence.notes("s1") == [kept]
 
 
-def test_unsafe_and_huge_files_are_refused(evidence: Evidence, tmp_path: Path) -> None:
+def test_unsafe_and_huge_files_are_refused(evidence: Attestations, tmp_path: Path) -> None:
     """A link, and more than any evidence can be, are told and not read."""
     evidence.keep_note("s1", 9, b"nine")
     note = Anchored("s1", 9, b"nine")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.anchors.anchor import AnchorError, Attested, Consistency
-from broker.anchors.evidence import LEDGER, Evidence
+from broker.anchors.evidence import LEDGER, Attestations
 from broker.anchors.submitting import Handed, InBackground, hand_in, pending
 from broker.home import Home
 from tests.anchorkit import Log
@@ -43,9 +43,9 @@ class Kept:
 
 
 @pytest.fixture
-def evidence(tmp_path: Path) -> Evidence:
+def evidence(tmp_path: Path) -> Attestations:
     """The evidence of a fresh home."""
-    return Evidence(Home.find({"BROKER_HOME": str(tmp_path)}))
+    return Attestations(Home.find({"BROKER_HOME": str(tmp_path)}))
 
 
 def lines(tmp_path: Path, log: Log) -> Path:
@@ -56,7 +56,7 @@ def lines(tmp_path: Path, log: Log) -> Path:
     return path
 
 
-def test_the_newest_of_each_chain_is_handed_in_once(evidence: Evidence, tmp_path: Path) -> None:
+def test_the_newest_of_each_chain_is_handed_in_once(evidence: Attestations, tmp_path: Path) -> None:
     """Older ones are covered; what was answered is not asked for again."""
     log, anchor = Log(9), Kept()
     path = lines(tmp_path, log)
@@ -68,7 +68,7 @@ def test_the_newest_of_each_chain_is_handed_in_once(evidence: Evidence, tmp_path
     assert list(hand_in(evidence, [anchor], lambda of: path)) == []
 
 
-def test_a_failure_is_told_and_tried_again(evidence: Evidence, tmp_path: Path) -> None:
+def test_a_failure_is_told_and_tried_again(evidence: Attestations, tmp_path: Path) -> None:
     """An anchor that is away keeps no other back, and gets the checkpoint next time."""
     log, away, here = Log(9), Kept("away", away=True), Kept("here")
     path = lines(tmp_path, log)
@@ -81,7 +81,7 @@ def test_a_failure_is_told_and_tried_again(evidence: Evidence, tmp_path: Path) -
     assert list(hand_in(evidence, [away, here], lambda of: path)) == [Handed("s1", 9, "away")]
 
 
-def test_an_anchor_of_one_log_gets_the_ledgers_only(evidence: Evidence) -> None:
+def test_an_anchor_of_one_log_gets_the_ledgers_only(evidence: Attestations) -> None:
     """Who must be told of each origin before is not asked about every session."""
     log = Log(9)
     evidence.keep_note("s1", 9, log.note(9))
@@ -90,7 +90,7 @@ def test_an_anchor_of_one_log_gets_the_ledgers_only(evidence: Evidence) -> None:
     assert found == [(LEDGER, "w")]
 
 
-def test_a_chain_that_is_gone_is_a_fault_of_its_own(evidence: Evidence, tmp_path: Path) -> None:
+def test_a_chain_that_is_gone_is_a_fault_of_its_own(evidence: Attestations, tmp_path: Path) -> None:
     """Where growth cannot be proven, that is told, and nothing is kept as evidence."""
     log = Log(9)
     note = evidence.keep_note("s1", 9, log.note(9))

@@ -68,7 +68,7 @@ def test_a_cosignature_by_somebody_else_does_not_count() -> None:
 
 
 def test_a_cosignature_over_another_note_does_not_count() -> None:
-    """Evidence moved to another checkpoint is a break."""
+    """Attestations moved to another checkpoint is a break."""
     log = Log(9)
     with WitnessServer(log.key.public) as server:
         witness = Witness("w", server.url, server.vkey)

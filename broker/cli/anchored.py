@@ -29,12 +29,12 @@ def anchored(what: Evidence, home: Home) -> tuple[tuple[Mark, ...], tuple[str, .
     """
     from broker.anchors.anchor import AnchorError
     from broker.anchors.configured import anchors
-    from broker.anchors.evidence import Evidence as Kept
+    from broker.anchors.evidence import Attestations
     from broker.config import load_config
     from broker.receipt.checkpoint import of_receipt, open_checkpoint
     from broker.receipt.marks import Mark
 
-    kept = Kept(home)
+    kept = Attestations(home)
     notes = kept.notes(what.sid) if what.vkeys else []
     there = anchors(load_config(home.config).anchors, home) if notes else ()
     marks, unasked = [], []

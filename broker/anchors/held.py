@@ -29,7 +29,7 @@ from broker.receipt.signing import VerifyKey
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Holding:
     """How many rows of the ledger an anchor holds; ``fault`` says what is wrong with that."""
 
     anchor: str
@@ -39,7 +39,7 @@ class Held:
 
 def ledger_held(
     home: Home, anchors: Sequence[Anchor], publics: Sequence[VerifyKey]
-) -> Iterator[Held]:
+) -> Iterator[Holding]:
     """
     Yield what each anchor holds of the ledger, once it was compared with what lies here.
 
@@ -50,9 +50,9 @@ def ledger_held(
     """
     for anchor in anchors:
         try:
-            yield Held(anchor.name, _compared(home, anchor, publics))
+            yield Holding(anchor.name, _compared(home, anchor, publics))
         except BrokerError as error:
-            yield Held(anchor.name, fault=error)
+            yield Holding(anchor.name, fault=error)
 
 
 def _compared(home: Home, anchor: Anchor, publics: Sequence[VerifyKey]) -> int:

@@ -10,7 +10,7 @@ from broker.anchors.anchor import AnchorError
 from broker.anchors.configured import lines_of_chain
 from broker.anchors.evidence import LEDGER, Attestations
 from broker.anchors.git import GitRemote
-from broker.anchors.held import Held, ledger_held
+from broker.anchors.held import Holding, ledger_held
 from broker.anchors.witness import Witness
 from broker.errors import Break, BrokerError
 from broker.home import Home
@@ -50,7 +50,7 @@ def test_a_ledger_that_grew_is_what_the_anchor_has_seen(home: Home, anchor: GitR
     """As many rows or more, of which the first are those that were anchored."""
     for rows in (5, 9):
         put(home, Log(rows))
-        assert list(ledger_held(home, [anchor], [Log(0).key.public])) == [Held("g", 5)]
+        assert list(ledger_held(home, [anchor], [Log(0).key.public])) == [Holding("g", 5)]
 
 
 @pytest.mark.parametrize("rows", [0, 4])
@@ -93,7 +93,7 @@ def test_a_witness_is_believed_by_its_evidence(home: Home) -> None:
         kept = Attestations(home)
         note = kept.keep_note(LEDGER, 5, log.note(5))
         kept.keep(note, "w", witness.submit(log.note(5), log.grown(5)))
-        assert list(ledger_held(home, [witness], [log.key.public])) == [Held("w", 5)]
+        assert list(ledger_held(home, [witness], [log.key.public])) == [Holding("w", 5)]
         kept.keep(note, "w", b"something else")
         assert isinstance(fault(home, witness), Break)
 
@@ -104,4 +104,4 @@ def test_one_that_is_away_keeps_no_other_back(home: Home, anchor: GitRemote) -> 
     away = GitRemote("away", "/nowhere.git", "receipts", home.state / "x.git")
     first, second = ledger_held(home, [away, anchor], [Log(0).key.public])
     assert isinstance(first.fault, AnchorError)
-    assert second == Held("g", 5)
+    assert second == Holding("g", 5)

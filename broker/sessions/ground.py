@@ -22,7 +22,7 @@ from typing import Final
 
 from broker.budget import MemoryBudget
 from broker.catalogs import Catalogs, load_catalogs
-from broker.errors import BrokerError
+from broker.errors import BrokerError, UnverifiableError
 from broker.events import Bus, CheckpointFailed, Event, SessionSealed
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
@@ -33,7 +33,7 @@ from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile, of_receipt
 from broker.receipt.covering import FollowedTree
 from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path, signing_key_path
-from broker.receipt.keys import load_key, load_or_create_key
+from broker.receipt.keys import Key, load_key, load_or_create_key
 from broker.receipt.ledger import CHECKPOINT_NAME
 from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey
@@ -133,6 +133,25 @@ def key_path(home: Home) -> Path:
     return line_key_path(home)
 
 
+def own_key(home: Home, randomness: Randomness = os.urandom) -> Key:
+    """
+    Return the installation's secret, made where there is none yet.
+
+    Raises:
+        UnverifiableError: it is unsafe; or it is gone and sessions that it signed are not, which
+            a new one would make look forged.
+        StoreError: it cannot be written.
+    """
+    path = key_path(home)
+    if not os.path.lexists(path) and any(home.heads.glob("*")):
+        raise UnverifiableError(
+            f"the key `{path}` is gone, and sessions that it signed are there: put it back from a "
+            "copy; where there is none, `broker key new --old-is-lost`",
+            code="unverifiable.missing",
+        )
+    return load_or_create_key(path, randomness=randomness)
+
+
 def check_folders(home: Home) -> None:
     """
     Check that nobody else can put files where the broker believes what it finds.
@@ -190,7 +209,7 @@ def begin(
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
-    key = load_or_create_key(key_path(home), randomness=outside.randomness)
+    key = own_key(home, outside.randomness)
     sid = new_sid(outside.randomness)
     receipts = Receipts(home, key)
     folder = receipts.path(sid).parent

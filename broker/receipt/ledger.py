@@ -165,24 +165,26 @@ class Ledger:
         """
         with self._told():
             disk.require_posix()
-            if not self._stands(at):
+            if not self._is_made(self._stands(at)[0]):
                 self._begin_with(at)
 
-    def _stands(self, at: int) -> bool:
-        """Whether there is a ledger with a row; one without is being made, or was left so."""
+    def _stands(self, at: int) -> tuple[int, str]:
+        """Return how many rows there are, and the last one's hash."""
         if not (os.path.lexists(self.path) and os.path.lexists(self.head_path)):
-            return False
+            return 0, ""
         with self._rows(at) as rows:
-            alone = rows.chain.n == 1
-            first = rows.chain.last
-            stands = rows.chain.n > 0
-        if alone and not os.path.lexists(self.mark_path):
-            self._put_mark(first)  # a crash came between the first row and the mark
-        return stands
+            return rows.chain.n, rows.chain.last
+
+    def _is_made(self, rows: int) -> bool:
+        """Whether the ledger was made to its end; else it is being made, or was left half made."""
+        return rows > 1 or (rows == 1 and os.path.lexists(self.mark_path))
 
     def _begin_with(self, at: int) -> None:
         with self._alone():
-            if self._stands(at):
+            rows, last = self._stands(at)
+            if rows == 1 and not self._is_made(rows):
+                self._put_mark(last)  # a crash came between the first row and the mark
+            if rows:
                 return
             if self.expected():
                 raise Break("no_ledger", f"`{self.path}` is gone, and what it told of is not")

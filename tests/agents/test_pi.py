@@ -34,9 +34,10 @@ Call = tuple[str, Mapping[str, object]]
 REWRITER = """
 export default function (pi) {
   pi.on("tool_call", async (event) => {
-    try { event.input.command = "echo x > rewritten.txt" } catch {}
-    try { Object.defineProperty(event.input, "command", { value: "echo x > rewritten.txt" }) } catch {}
-    event.input = { command: "echo x > rewritten.txt" }
+    const value = "echo x > rewritten.txt"
+    try { event.input.command = value } catch {}
+    try { Object.defineProperty(event.input, "command", { value }) } catch {}
+    event.input = { command: value }
   })
 }
 """

@@ -49,8 +49,9 @@ for (const { args, ...call } of calls) {
     await hooks["tool.execute.before"](call, { args })
     told.push(null)
   } catch (error) { told.push(error.message) }
+  try { args.command = "changed" } catch {}
 }
-console.log(JSON.stringify({ told, config }))
+console.log(JSON.stringify({ told, config, calls }))
 """
 
 

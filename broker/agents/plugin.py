@@ -35,18 +35,18 @@ _CLIENT: Final = "ask.mjs"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Spoken:
     """What a plugin said: a call, or that it is there and which MCP servers there are."""
 
     call: HookCall
     servers: tuple[str, ...] = ()
 
 
-def read_told(payload: bytes) -> Told:
+def read_spoken(payload: bytes) -> Spoken:
     """
     Read what a plugin wrote.
 
-    >>> read_told(b'{"event":"start"}').call.event
+    >>> read_spoken(b'{"event":"start"}').call.event
     'start'
 
     Raises:
@@ -55,13 +55,13 @@ def read_told(payload: bytes) -> Told:
     found = read_object(payload)
     event = text_of(found, "event")
     if event == START:
-        return Told(HookCall(event), _names(found.get("servers", [])))
+        return Spoken(HookCall(event), _names(found.get("servers", [])))
     if event != CALL:
         raise InputError(f"the broker does not answer the event `{event}`")
     arguments = found.get("arguments")
     if not isinstance(arguments, dict):
         raise InputError("the plugin's call has no `arguments`")
-    return Told(
+    return Spoken(
         HookCall(
             event,
             text_of(found, "tool"),

@@ -30,12 +30,11 @@ pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
 Call = tuple[str, Mapping[str, object]]
 
-# Changes a call after it was judged, in each way that there is.
+# Sends a write elsewhere.
 REWRITER = """
 export const Rewriter = async () => ({
-  "tool.execute.before": async (input, output) => {
-    try { output.args.command = "echo x > rewritten.txt" } catch {}
-    output.args = { command: "echo x > rewritten.txt", description: "x" }
+  "tool.execute.before": async ({ tool }, { args }) => {
+    if (tool === "write") args.filePath = "rewritten.txt"
   },
 })
 """
@@ -308,18 +307,19 @@ def test_what_the_workspace_brings_is_left_out(stage: Stage) -> None:
     assert any("the workspace's own words" in text for text in stage.asked)
 
 
-def test_a_call_that_is_changed_after_it_was_judged(stage: Stage) -> None:
-    """A plugin of the person's that rewrites calls changes nothing that ours has seen."""
+def test_a_call_that_another_plugin_changes(stage: Stage) -> None:
+    """A plugin of the person's may rewrite a call; what is judged is what would then run."""
     stage.settings["plugin"] = [stage.write("rewriter.mjs", REWRITER).as_uri()]
-    content = json.dumps({"plugin": [stage.write("again.mjs", REWRITER).as_uri()]})
-    stage.run(
-        {"main": [Use([bash("echo x > src/judged.txt")]), Say("done")]},
-        scope=["tools=bash"],
-        OPENCODE_CONFIG_CONTENT=content,
+    again = json.dumps({"plugin": [stage.write("again.mjs", REWRITER).as_uri()]})
+    new = {"filePath": f"{stage.workspace}/src/new.txt", "content": "x"}
+    code, _, err = stage.run(
+        {"main": [Use([("write", new)]), Say("done")]},
+        scope=["tools=write", "paths=src/**"],
+        OPENCODE_CONFIG_CONTENT=again,
     )
-    made = {p.name for p in stage.workspace.rglob("*.txt")}
-    (call,) = (data for kind, data in stage.entries() if kind == "decision")
-    assert (call["decision"], made) == ("allow", {"judged.txt"})
+    assert code == 0, err
+    assert stage.decisions() == [("write", "refuse", "paths")]
+    assert list(stage.workspace.rglob("*.txt")) == []
 
 
 @pytest.mark.parametrize("permission", ["allow", {"*": "allow", "bash": "allow"}, None])

@@ -154,6 +154,14 @@ def test_without_an_answer_every_tool_stays_closed(tmp_path: Path) -> None:
     assert [told.startswith(("start: refused", "refused")) for told in done["told"]] == [True, True]
 
 
+def test_what_was_judged_cannot_be_changed(tmp_path: Path) -> None:
+    """A plugin that is asked after ours finds the arguments fixed."""
+    call = {"tool": "bash", "sessionID": "ses_1", "callID": "c1", "args": {"command": "ls"}}
+    done, _ = calls(tmp_path, allowing, call)
+    assert done["told"] == [None]
+    assert done["calls"][0]["args"] == {"command": "ls"}
+
+
 def test_a_subagent_s_call_is_told_as_its_own(tmp_path: Path) -> None:
     """A session with a parent is a subagent's; one that opencode does not know is refused."""
     made = [

@@ -17,7 +17,7 @@ from broker.agents.client import DEADLINE_MS
 from broker.agents.hooks import AgentHook, HookCall
 from broker.agents.pi.hook import PiDialect
 from broker.agents.pi.launch import EXTENSION_NAME
-from broker.agents.plugin import Plugged, Told, read_told, refused, respelled
+from broker.agents.plugin import Plugged, Spoken, read_spoken, refused, respelled
 from broker.errors import InputError, LaunchError
 from broker.service.protocol import ALLOW, HookRefusal, frame
 from tests.hookkit import Stand
@@ -34,9 +34,9 @@ EVENT = {"toolName": "read", "toolCallId": "c1", "input": {"path": "a", "deep": 
 PI = "broker.agents.pi"
 
 
-def read(**changed: object) -> Told:
+def read(**changed: object) -> Spoken:
     """Read what a plugin said, with some fields changed."""
-    return read_told(json.dumps({**CALL, **changed}).encode())
+    return read_spoken(json.dumps({**CALL, **changed}).encode())
 
 
 # ── what is told ──
@@ -45,13 +45,13 @@ def read(**changed: object) -> Told:
 def test_a_call_is_read() -> None:
     """Tool, arguments, call id, folder and actor are taken as they stand."""
     expected = HookCall("call", "read", {"path": "a"}, "call_1", "/ws", None, "main")
-    assert read() == Told(expected)
+    assert read() == Spoken(expected)
     assert read(agent="ses_1", kind="general").call.actor == "agent:general:ses_1"
 
 
 def test_a_start_is_no_call() -> None:
     """The start tells the servers and asks for nothing."""
-    assert read_told(b'{"event":"start","servers":["a"]}') == Told(HookCall("start"), ("a",))
+    assert read_spoken(b'{"event":"start","servers":["a"]}') == Spoken(HookCall("start"), ("a",))
 
 
 @pytest.mark.parametrize("field", sorted(CALL))
@@ -66,7 +66,7 @@ def test_a_field_that_is_needed_and_wrong_is_refused(field: str, value: object) 
 def test_servers_that_are_no_names_are_refused(servers: object) -> None:
     """A plugin that cannot tell the servers has not started."""
     with pytest.raises(InputError):
-        read_told(json.dumps({"event": "start", "servers": servers}).encode())
+        read_spoken(json.dumps({"event": "start", "servers": servers}).encode())
 
 
 def test_an_argument_takes_no_other_s_place() -> None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker.agents.hooks import HookCall, spelled_server
-from broker.agents.plugin import read_told, refused, respelled
+from broker.agents.plugin import read_spoken, refused, respelled
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal
 
@@ -60,10 +60,10 @@ class OpencodeDialect:
         Raises:
             InputError: a field is missing, or it is not clear which tool is meant.
         """
-        told = read_told(payload)
+        spoken = read_spoken(payload)
         # Only ever more of them: a later start could otherwise free a server's tools of its name.
-        self._servers |= frozenset(told.servers)
-        call = told.call
+        self._servers |= frozenset(spoken.servers)
+        call = spoken.call
         if not call.tool or not isinstance(call.arguments, dict):
             return call
         tool, server = self._named(call.tool)

@@ -18,7 +18,7 @@ from typing import Final
 from unicodedata import normalize
 
 from broker.agents.hooks import HookCall
-from broker.agents.plugin import read_told, refused
+from broker.agents.plugin import read_spoken, refused
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal
 
@@ -44,7 +44,7 @@ class PiDialect:
         Raises:
             InputError: a field is missing, or a path is not opened as it is spelled.
         """
-        call = read_told(payload).call
+        call = read_spoken(payload).call
         if call.tool not in _WITH_PATH or not isinstance(call.arguments, dict):
             return call
         path = call.arguments.get("path")

@@ -30,7 +30,6 @@ from broker.sessions.records import wellformed
 
 CALL: Final = "call"
 START: Final = "start"
-SILENCE_S: Final = 45.0  # a plugin that has not spoken by then is not there
 _CLIENT: Final = "ask.mjs"
 
 
@@ -102,7 +101,7 @@ class Plugged:
         self._hook = hook
         self._files: tuple[Path, ...] = ()
         self._stamp: object = None
-        self._until_s = float("inf")
+        self._within_s = self._until_s = float("inf")
 
     def put(self, package: str, name: str, folder: Path) -> Path:
         """
@@ -121,16 +120,17 @@ class Plugged:
         self._stamp = stamp(self._files)
         return plugin
 
-    def awaited(self) -> None:
-        """From now on the plugin has ``SILENCE_S`` to say that it is there."""
-        self._until_s = time.monotonic() + SILENCE_S
+    def awaited(self, within_s: float) -> None:
+        """From now on the plugin has that long to say that it is there."""
+        self._within_s = within_s
+        self._until_s = time.monotonic() + within_s
 
     def lost(self) -> str | None:
         """Return why the plugin does not hold the agent any more, or None."""
         if stamp(self._files) != self._stamp:
             return f"the broker's plugin in `{self._files[0].parent}` was changed during the run"
         if time.monotonic() > self._until_s and not self._hook.started.is_set():
-            return f"the agent did not load the broker's plugin within {SILENCE_S:.0f} s"
+            return f"the agent did not load the broker's plugin within {self._within_s:.0f} s"
         return None
 
 

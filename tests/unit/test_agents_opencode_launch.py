@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.agents import plugin as plugin_module
 from broker.agents.adapter import Launch, Prepared, adapter_for
+from broker.agents.opencode import launch as module
 from broker.agents.opencode.launch import CLOSED, PLUGIN_NAME, OpencodeLaunch
 from broker.errors import LaunchError
 
@@ -168,7 +168,7 @@ def test_a_run_without_its_plugin_has_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose plugin never speaks is stopped; what asks no model has none to wait for."""
-    monkeypatch.setattr(plugin_module, "SILENCE_S", -1.0)
+    monkeypatch.setattr(module, "SILENCE_S", -1.0)
     for n, arguments in enumerate((["run", "go"], [], ["models"], ["--version"])):
         root = tmp_path / str(n)
         root.mkdir()

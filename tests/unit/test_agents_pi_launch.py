@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.agents import plugin as plugin_module
 from broker.agents.adapter import Launch, Prepared, adapter_for
+from broker.agents.pi import launch as module
 from broker.agents.pi.launch import EXTENSION_NAME, PiLaunch, runs_a_program
 from broker.errors import LaunchError
 
@@ -155,7 +155,7 @@ def test_a_run_without_its_extension_has_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose extension never speaks is stopped; one where a person chooses is waited for."""
-    monkeypatch.setattr(plugin_module, "SILENCE_S", -1.0)
+    monkeypatch.setattr(module, "SILENCE_S", -1.0)
     for n, arguments in enumerate((["go"], ["--resume"], ["--version"])):
         root = tmp_path / str(n)
         root.mkdir()

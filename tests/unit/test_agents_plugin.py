@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from broker.agents import plugin as module
 from broker.agents.client import DEADLINE_MS
 from broker.agents.hooks import AgentHook, HookCall
 from broker.agents.pi.hook import PiDialect
@@ -79,16 +78,15 @@ def test_an_argument_takes_no_other_s_place() -> None:
 # ── the run ──
 
 
-def test_a_run_that_loses_its_plugin_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_loses_its_plugin_is_seen(tmp_path: Path) -> None:
     """A plugin that never speaks, and one whose file changed, are told; one that spoke is not."""
     hook = AgentHook(PiDialect())
     plugged = Plugged(hook)
     plugin = plugged.put(PI, EXTENSION_NAME, tmp_path)
     assert plugged.lost() is None
-    monkeypatch.setattr(module, "SILENCE_S", -1.0)
-    plugged.awaited()
+    plugged.awaited(60.0)
+    assert plugged.lost() is None
+    plugged.awaited(-1.0)
     assert "did not load" in str(plugged.lost())
     hook.started.set()
     assert plugged.lost() is None

@@ -33,6 +33,9 @@ from broker.errors import LaunchError
 from broker.service.server import Hook
 
 PLUGIN_NAME: Final = "broker-opencode.mjs"
+# opencode first installs packages beside the user's configuration, and waits for a network that
+# may not be there; until the plugin has spoken it asks no model, and every tool is closed.
+SILENCE_S: Final = 180.0
 CLOSED: Final = "**"  # fits every tool; as the plugin spells it
 
 _CONTENT: Final = "OPENCODE_CONFIG_CONTENT"
@@ -154,7 +157,7 @@ class OpencodeLaunch:
         closed.pop(CLOSED, None)  # the last rule that fits is the one that counts
         closed[CLOSED] = "deny"
         if _verb(arguments) in ("", "run") and not _LOOKS & set(arguments):
-            self._plugged.awaited()
+            self._plugged.awaited(SILENCE_S)
         variables = {
             _CONTENT: json.dumps(content),
             _PERMISSION: json.dumps(closed),

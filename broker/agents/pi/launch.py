@@ -30,6 +30,7 @@ from broker.errors import LaunchError
 from broker.service.server import Hook
 
 EXTENSION_NAME: Final = "broker-pi.mjs"
+SILENCE_S: Final = 45.0  # an extension that has not spoken by then is not there
 
 _INSTALLERS: Final = frozenset(("install", "remove", "uninstall", "update"))
 _HARMLESS: Final = frozenset(("list", "config"))  # no model is asked
@@ -139,7 +140,7 @@ class PiLaunch:
         if arguments and arguments[0] in _HARMLESS:
             return Prepared(launch.command)
         if not {*_LOOKS, *_CHOOSES} & set(arguments):
-            self._plugged.awaited()
+            self._plugged.awaited(SILENCE_S)
         added = ("--no-extensions", "-e", os.fspath(extension))
         return Prepared((launch.command[0], *added, *arguments))
 

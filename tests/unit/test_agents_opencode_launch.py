@@ -83,13 +83,18 @@ def test_what_cannot_be_added_to_is_told(
 
 
 def test_the_workspace_s_instructions_come_back(adapter: OpencodeLaunch, tmp_path: Path) -> None:
-    """The one file that opencode would read is named, as text."""
+    """The files that opencode would read are named, up to the top of the repository."""
     (tmp_path / "ws").mkdir()
-    for name in ("AGENTS.md", "CLAUDE.md"):
-        (tmp_path / "ws" / name).write_text("words")
-    prepared = prepare(adapter, tmp_path, "run")
-    content = json.loads(prepared.environ["OPENCODE_CONFIG_CONTENT"])
+    for name in ("ws/AGENTS.md", "ws/CLAUDE.md", "AGENTS.md"):
+        (tmp_path / name).write_text("words")
+    alone = prepare(adapter, tmp_path, "run")
+    content = json.loads(alone.environ["OPENCODE_CONFIG_CONTENT"])
     assert content["instructions"] == [str(tmp_path / "ws/AGENTS.md")]
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "again").mkdir()
+    launch = Launch(("opencode",), {}, tmp_path / "ws", tmp_path / "again", tmp_path / "s")
+    content = json.loads(OpencodeLaunch().prepare(launch).environ["OPENCODE_CONFIG_CONTENT"])
+    assert content["instructions"] == [str(tmp_path / n) for n in ("ws/AGENTS.md", "AGENTS.md")]
 
 
 @pytest.mark.parametrize(

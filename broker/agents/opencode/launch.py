@@ -42,7 +42,7 @@ _CONTENT: Final = "OPENCODE_CONFIG_CONTENT"
 _PERMISSION: Final = "OPENCODE_PERMISSION"
 _PURE: Final = "OPENCODE_PURE"
 _PROJECT: Final = "OPENCODE_DISABLE_PROJECT_CONFIG"
-_INSTRUCTIONS: Final = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")  # the first that is there
+_INSTRUCTIONS: Final = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")  # the first name found counts
 
 # What only looks, or changes nothing but opencode's own files, and asks no model.
 _HARMLESS: Final = frozenset(
@@ -218,5 +218,11 @@ def _entries(content: Mapping[str, object], key: str) -> list[object]:
 
 
 def _instructions(folder: Path) -> list[str]:
-    """Return the workspace's file of instructions, which is left out with its configuration."""
-    return [os.fspath(folder / n) for n in _INSTRUCTIONS if (folder / n).is_file()][:1]
+    """Return the workspace's files of instructions, up to the top of its repository."""
+    above = [folder, *folder.parents]
+    top = next((n for n, place in enumerate(above) if (place / ".git").exists()), 0)
+    for name in _INSTRUCTIONS:
+        found = [place / name for place in above[: top + 1] if (place / name).is_file()]
+        if found:
+            return [os.fspath(path) for path in found]
+    return []

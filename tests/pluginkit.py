@@ -41,7 +41,9 @@ const [plugin, calls] = [process.argv[2], JSON.parse(process.argv[3])]
 const sessions = JSON.parse(process.argv[4])
 const told = []
 const config = { mcp: { notes: {} }, permission: { bash: "allow", "**": "deny" } }
-const client = { session: { get: async ({ path }) => ({ data: sessions[path.id] }) } }
+const never = new Promise(() => {})
+const found = (id) => (sessions[id] === "never" ? never : { data: sessions[id] })
+const client = { session: { get: async ({ path }) => found(path.id) } }
 const hooks = await (await import(plugin)).Broker({ client, directory: "/ws" })
 try { await hooks.config(config) } catch (error) { told.push("start: " + error.message) }
 for (const { args, ...call } of calls) {

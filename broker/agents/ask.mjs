@@ -25,6 +25,15 @@ export function frozen(value) {
   return Object.freeze(value)
 }
 
+// Return what a promise comes to, or throw at the deadline.
+export function timely(promise) {
+  let late
+  const end = new Promise((_, reject) => {
+    late = setTimeout(() => reject(refused("the agent did not answer in time")), DEADLINE_MS)
+  })
+  return Promise.race([promise, end]).finally(() => clearTimeout(late))
+}
+
 function exchanged(path, text) {
   return new Promise((resolve, reject) => {
     const body = Buffer.from(text)
@@ -36,7 +45,10 @@ function exchanged(path, text) {
       connection.destroy()
       settle(result)
     }
-    const late = setTimeout(() => end(reject, refused("the broker did not answer in time")), DEADLINE_MS)
+    const late = setTimeout(
+      () => end(reject, refused("the broker did not answer in time")),
+      DEADLINE_MS,
+    )
     let answer = Buffer.alloc(0)
     connection.on("connect", () => connection.write(Buffer.concat([size, body])))
     connection.on("error", () => end(reject, refused("the broker could not be asked")))

@@ -176,6 +176,17 @@ def test_a_subagent_s_call_is_told_as_its_own(tmp_path: Path) -> None:
     assert actors == ["main", "agent:general:ses_2"]
 
 
+def test_an_opencode_that_does_not_say_whose_call_it_is(tmp_path: Path) -> None:
+    """A question to opencode itself that is never answered refuses the call at the deadline."""
+    plugin = put(PACKAGE, PLUGIN_NAME, tmp_path)
+    client = plugin.with_name("ask.mjs")
+    client.write_text(client.read_text().replace("= 15000", "= 500"))
+    call = {"tool": "bash", "sessionID": "ses_1", "callID": "c1", "args": {"command": "ls"}}
+    with Stand(tmp_path / "s", allowing) as stand:
+        (told,) = run_opencode(plugin, stand.path, [call], {"ses_1": "never"})["told"]
+    assert "the agent did not answer in time" in told
+
+
 def test_captured_calls_are_read(shared: Path, tmp_path: Path) -> None:
     """What a real opencode told its plugin arrives as a call whose arguments are all known."""
     captured = sorted((shared / "agents/captures/opencode").glob("tool.execute.before-*.json"))

@@ -5,7 +5,7 @@
 // `tool.execute.before` throws is a refusal, with its text as the reason. The call runs with the
 // same `args`, so freezing them fixes what runs.
 
-import { asker, frozen } from "./ask.mjs"
+import { asker, frozen, timely } from "./ask.mjs"
 
 const CLOSED = "**" // the rule's pattern, as the launch spells it
 
@@ -15,7 +15,7 @@ export const Broker = async ({ client, directory }) => {
 
   async function kind(id) {
     if (!agents.has(id)) {
-      const { data } = await client.session.get({ path: { id } })
+      const { data } = await timely(client.session.get({ path: { id } }))
       if (data?.id !== id) throw new Error("refused: opencode does not say whose call this is")
       agents.set(id, data.parentID ? String(data.agent ?? "") : undefined)
     }

@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_BE_SKIPPED = {
     "Claude Code is not installed",
     "bash is not installed",
+    "node is not installed",
+    "opencode is not installed",
+    "pi is not installed",
     "mounting a small file system takes root",
     "no small file system can be mounted here",
     "only root can give a file away",

@@ -24,6 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CHOSEN = ["tests/unit"]
 # What ships as data, and the folder that it lies in.
 DATA = {
+    "broker.agents": "broker/agents",
+    "broker.agents.opencode": "broker/agents/opencode",
+    "broker.agents.pi": "broker/agents/pi",
     "broker.grammar": "grammar",
     "broker.policies": "policies",
     "broker.catalogs": "broker/catalogs",
@@ -67,7 +70,7 @@ def main() -> int:
             f"{package}:{path.name}"
             for package, folder in DATA.items()
             for path in sorted((ROOT / folder).iterdir())
-            if path.suffix in {".lark", ".scope", ".toml"}
+            if path.suffix in {".lark", ".mjs", ".scope", ".toml"}
         ]
         run(python, "-c", WHERE, *data, cwd=away)
         last = run(python, "-m", "pytest", *CHOSEN, cwd=away).strip().splitlines()[-1]

@@ -84,6 +84,9 @@ PROGRAMS: Final[Mapping[str, str]] = {
     "claude.exe": "broker.agents.claude.launch:ClaudeLaunch",
     "codex": "broker.agents.codex.launch:CodexLaunch",
     "codex.exe": "broker.agents.codex.launch:CodexLaunch",
+    "opencode": "broker.agents.opencode.launch:OpencodeLaunch",
+    "opencode.exe": "broker.agents.opencode.launch:OpencodeLaunch",
+    "pi": "broker.agents.pi.launch:PiLaunch",
 }
 
 

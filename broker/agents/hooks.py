@@ -156,8 +156,18 @@ def server_of(name: object, tool: str) -> str | None:
     """
     if not isinstance(name, str) or not name:
         raise InputError("the hook's payload names an MCP server without a name")
-    spelled = _NOT_OF_NAMES.sub("_", name)
+    spelled = spelled_server(name)
     return spelled if tool.startswith(f"mcp__{spelled}__") else None
+
+
+def spelled_server(name: str) -> str:
+    """
+    Return an MCP server's name as agents spell it in the names of its tools.
+
+    >>> spelled_server("my server")
+    'my_server'
+    """
+    return _NOT_OF_NAMES.sub("_", name)
 
 
 def actor_of(agent: object, kind: object) -> str:

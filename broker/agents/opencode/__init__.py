@@ -1,0 +1,1 @@
+"""opencode, held to its ticket by a plugin of its own process."""

@@ -1,0 +1,1 @@
+"""pi, held to its ticket by an extension of its own process."""

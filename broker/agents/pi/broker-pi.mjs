@@ -1,0 +1,16 @@
+// The broker's extension for pi: it asks before every call.
+//
+// pi does not start when this throws, and takes what `tool_call` throws for a refusal, with its
+// text as the reason. pi has checked the arguments by then and runs the call with this same
+// object, so freezing it fixes what runs.
+
+import { asker, frozen } from "./ask.mjs"
+
+export default async function (pi) {
+  const ask = asker("pi")
+  await ask({ event: "start" })
+  pi.on("tool_call", async (event, context) => {
+    const { toolName: tool, toolCallId: call, input } = event
+    await ask({ event: "call", tool, arguments: frozen(input), call, cwd: context.cwd })
+  })
+}

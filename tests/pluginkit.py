@@ -1,0 +1,107 @@
+"""Our plugins under Node, without their agents: a stand-in for each agent's side."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.agents.hooks import AgentHook
+from broker.agents.pi.hook import PiDialect
+from broker.agents.plugin import Plugged
+from broker.service.protocol import ALLOW, frame
+
+# Loads the plugin as its agent does, makes the calls, and tells what came of each: null, or what
+# was thrown. `change` is what another plugin tries afterwards.
+_PI = """
+const [plugin, calls] = [process.argv[2], JSON.parse(process.argv[3])]
+const told = []
+let judge
+try {
+  await (await import(plugin)).default({ on: (event, handler) => { judge = handler } })
+  for (const call of calls) {
+    try {
+      await judge(call, { cwd: call.cwd })
+      told.push(null)
+    } catch (error) { told.push(error.message) }
+    try { call.input.path = "/etc/passwd" } catch {}
+    try { call.input.deep.path = "/etc/passwd" } catch {}
+  }
+} catch (error) { told.push("start: " + error.message) }
+console.log(JSON.stringify({ told, calls }))
+"""
+_OPENCODE = """
+const [plugin, calls] = [process.argv[2], JSON.parse(process.argv[3])]
+const sessions = JSON.parse(process.argv[4])
+const told = []
+const config = { mcp: { notes: {} }, permission: { bash: "allow", "**": "deny" } }
+const never = new Promise(() => {})
+const found = (id) => (sessions[id] === "never" ? never : { data: sessions[id] })
+const client = { session: { get: async ({ path }) => found(path.id) } }
+const hooks = await (await import(plugin)).Broker({ client, directory: "/ws" })
+try { await hooks.config(config) } catch (error) { told.push("start: " + error.message) }
+for (const { args, ...call } of calls) {
+  try {
+    await hooks["tool.execute.before"](call, { args })
+    told.push(null)
+  } catch (error) { told.push(error.message) }
+  try { args.command = "changed" } catch {}
+}
+console.log(JSON.stringify({ told, config, calls }))
+"""
+
+
+def put(package: str, name: str, folder: Path) -> Path:
+    """Put a plugin into a folder, as a run does."""
+    return Plugged(AgentHook(PiDialect())).put(package, name, folder)
+
+
+def run_pi(plugin: Path, socket: Path | str, calls: Sequence[Mapping[str, object]]) -> Any:
+    """Make calls as pi would."""
+    return _run(_PI, plugin, socket, json.dumps(calls))
+
+
+def run_opencode(
+    plugin: Path,
+    socket: Path | str,
+    calls: Sequence[Mapping[str, object]],
+    sessions: Mapping[str, object],
+) -> Any:
+    """Make calls as opencode would; ``sessions`` is what it says of each session."""
+    return _run(_OPENCODE, plugin, socket, json.dumps(calls), json.dumps(sessions))
+
+
+def payload(request: bytes, agent: str) -> dict[str, Any]:
+    """Return what a plugin said in a request."""
+    start, _, rest = request.partition(b"\n")
+    assert start == b"hook " + agent.encode()
+    found: dict[str, Any] = json.loads(rest)
+    return found
+
+
+def allowing(_: bytes) -> bytes:
+    """Answer with an allow, whatever is asked."""
+    return frame(ALLOW)
+
+
+def _run(driver: str, plugin: Path, socket: Path | str, *arguments: str) -> Any:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    script = plugin.with_name("driver.mjs")
+    script.write_text(driver)
+    done = subprocess.run(
+        [node, str(script), str(plugin), *arguments],
+        env={**os.environ, "BROKER_SOCKET": str(socket)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -164,6 +164,7 @@ def test_a_call_that_ran_undecided_is_decided_at_its_end(bench: Bench) -> None:
     assert "refused" in run.after("run_shell_command", command="id")
     assert "`run_shell_command` ran although no ticket allows it" in str(run.hook.lost)
     assert [d["decision"] for d in run.entries("decision")] == ["allow", "refuse"]
+    assert "ran although" in run.before("read_file", file_path="src/a.py")
 
 
 def test_a_call_that_was_changed_after_it_was_decided_ends_the_run(bench: Bench) -> None:

@@ -79,6 +79,8 @@ class GeminiHook:
 
     def _before(self, call: GeminiCall, session: Session) -> str | None:
         """Decide a call, and return why it is refused, or None."""
+        if self.lost is not None:
+            return f"refused: {self.lost}, and so the run ends"
         with self._lock:
             self._count += 1
             call_id = str(self._count)
@@ -138,7 +140,7 @@ class GeminiHook:
         )
         reason = _decided(call, session, "", callers)
         if reason is not None:
-            self.lost = f"`{call.tool}` ran although no ticket allows it: {reason}"
+            self.lost = f"`{call.tool}` ran although no ticket allows it"
         return reason
 
 

@@ -112,6 +112,7 @@ def test_settings_that_leave_hooks_alone() -> None:
         {"hooks": {}},
         {"hooks": None},
         {"hooksConfig": {"notifications": False}},
+        {"telemetry": {"outfile": "/x"}},
         {"tools": {"discoveryCommand": "x"}},
         {"tools": {"callCommand": "x"}},
         {"tools": {"sandbox": False}},

@@ -97,11 +97,11 @@ class GeminiLaunch:
         self._hook = GeminiHook()
         self._ours: tuple[Path, ...] = ()
         self._ours_stamp = stamp(())
-        self._watched: tuple[Path, ...] = ()
-        self._stamp = stamp(())
         self._settings: Settings = {}
         self._settings_path = Path()
+        self._settings_stamp = stamp(())
         self._workspace = _Workspace(Path(), Path(), ())
+        self._workspace_stamp = stamp(())
         self._headless = False
         self._begun_s = 0.0
 
@@ -159,7 +159,7 @@ class GeminiLaunch:
             "itself, outside of every call",
             "a remote agent makes its calls on another machine: do not name `invoke_agent` in "
             "`tools` where one is set up",
-            "settings that you change during the run stay with it, and are not in your own file",
+            "settings that you change during the run, and a first sign-in, stay with the run",
         )
 
     def prepare(self, launch: Launch) -> Prepared:
@@ -196,8 +196,7 @@ class GeminiLaunch:
             raise LaunchError(f"`{home}` cannot be made: {error.strerror}") from error
         self._ours = (client, programs / "bash")
         self._ours_stamp = stamp(self._ours)
-        self._watched = (self._settings_path, *self._workspace.files())
-        self._stamp = stamp(self._watched)
+        self._settings_stamp = stamp((self._settings_path,))
         self._headless = any(a.partition("=")[0] in ("-p", "--prompt") for a in arguments)
         self._begun_s = time.monotonic()
         variables = {
@@ -215,15 +214,20 @@ class GeminiLaunch:
 
     def escaped(self) -> str | None:
         """Return why the hook does not hold any more, or None."""
+        if not self._ours:
+            return None  # no model is asked, and nothing was prepared
         if self._hook.lost is not None:
             return self._hook.lost
         if stamp(self._ours) != self._ours_stamp:
             return f"the broker's hook in `{self._ours[0].parent}` was changed during the run"
-        now = stamp(self._watched)
-        if now != self._stamp:
-            self._stamp = now
+        now = stamp((self._settings_path,))
+        if now != self._settings_stamp:
+            self._settings_stamp = now
             if not names_hooks(self._settings_path, self._settings):
                 return f"`{self._settings_path}` was changed during the run"
+        now = stamp(self._workspace.files)
+        if now != self._workspace_stamp:
+            self._workspace_stamp = now
             why = self._workspace.frees()
             if why is not None:
                 return f"the workspace was changed during the run: {why}"
@@ -236,6 +240,8 @@ class GeminiLaunch:
         """Refuse a workspace that would free the agent, or where no hook would run."""
         cwd, real = Path(os.path.realpath(launch.cwd)), home_of(launch.environ)
         self._workspace = _Workspace(cwd, real, _list_of(arguments, _SERVERS))
+        # Before it is looked at, so that no change is missed.
+        self._workspace_stamp = stamp(self._workspace.files)
         why = self._workspace.frees()
         if why is not None:
             raise LaunchError(f"the workspace cannot be held to a ticket: {why}")
@@ -250,17 +256,18 @@ class GeminiLaunch:
 
 
 class _Workspace:
-    """What lies in and above the folder of a run, and could free the agent."""
+    """
+    What lies in and above the folder of a run, and could free the agent.
+
+    ``files`` are all that matter; most of them are not there.
+    """
 
     def __init__(self, cwd: Path, home: Path, servers: Sequence[str]) -> None:
         self._cwd = cwd
         self._home = home
         self._servers = servers
         self._settings = cwd / FOLDER / SETTINGS
-
-    def files(self) -> tuple[Path, ...]:
-        """Return every file that matters; most of them are not there."""
-        return (self._settings, *environment_files(self._cwd, self._home))
+        self.files = (self._settings, *environment_files(cwd, home))
 
     def frees(self) -> str | None:
         """Return what frees the agent, or None."""

@@ -5,7 +5,7 @@ Gemini CLI tells its hooks of a subagent's calls, but not that they are a subage
 known is the order: the hooks of all calls that one agent makes at once are started before any of
 those calls runs, and an agent waits for the subagents that it started. So a call that was made
 after ``invoke_agent`` was let through, and before it ended, is a subagent's, and one that was
-made earlier is not.
+made earlier is not. Both instants are told by the clock of this machine.
 
 Decided here: which agents may have made a call. Not decided here: what follows
 (``broker.agents.gemini.answers``).

@@ -6,8 +6,8 @@ a hook from running or start a program outside of every call; and whether Gemini
 folder, since it runs no hook in a folder that it does not trust. Not decided here: when this is
 looked at (``broker.agents.gemini.launch``).
 
-Rules a maintainer keeps: a file that cannot be read as Gemini CLI reads it refuses; of a
-workspace, what is not known to be harmless refuses.
+Rules a maintainer keeps: a file that cannot be read as Gemini CLI reads it refuses; a workspace
+names no hook, no program and no variable that the person did not ask for.
 """
 
 from __future__ import annotations
@@ -96,12 +96,14 @@ def brought_along(settings: Settings, servers: Iterable[str] = ()) -> str | None
         settings: what they say.
         servers: the MCP servers that the person asked for by name.
 
-    >>> brought_along({"hooksConfig": {}}), brought_along({"ui": {"theme": "dark"}})
-    ('`hooksConfig` could switch the broker\\'s hook off', None)
+    >>> brought_along({"mcp": {"serverCommand": "x"}}), brought_along({"ui": {"theme": "dark"}})
+    ('`mcp.serverCommand` runs a program outside of every call', None)
     """
     for key in ("hooks", "hooksConfig"):
         if key in settings:
             return f"`{key}` could switch the broker's hook off"
+    if "telemetry" in settings:
+        return "`telemetry` writes or sends what is said outside of every call"
     tools = _part(settings, "tools")
     for key in ("sandbox", "discoveryCommand", "callCommand"):
         if tools is None or key in tools:

@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # What a machine may lack. A test that is skipped for any other reason fails the run.
 MAY_BE_SKIPPED = {
     "Claude Code is not installed",
+    "Codex is not installed",
+    "Gemini CLI is not installed",
     "bash is not installed",
     "node is not installed",
     "opencode is not installed",

@@ -87,6 +87,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
     "opencode": "broker.agents.opencode.launch:OpencodeLaunch",
     "opencode.exe": "broker.agents.opencode.launch:OpencodeLaunch",
     "pi": "broker.agents.pi.launch:PiLaunch",
+    "gemini": "broker.agents.gemini.launch:GeminiLaunch",
 }
 
 

@@ -32,10 +32,11 @@ from typing import Final, Literal
 from broker.errors import Break, BrokerError, UnverifiableError
 from broker.receipt.book import Book, Listed
 from broker.receipt.evidence import Evidence
+from broker.receipt.inspection import inspecting
 from broker.receipt.keys import Key
 from broker.receipt.marks import Mark
 from broker.receipt.merkle import Frontier
-from broker.receipt.verify import Verdict, verify
+from broker.receipt.verify import Verdict, judge
 
 TYPE_CHECKING = False  # as `typing` spells it, without importing it
 if TYPE_CHECKING:
@@ -135,7 +136,13 @@ def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expecte
         )
     vkeys = _vouching(receipts, said, listed, sid)
     evidence = Evidence(
-        receipts.path(sid), sid, key, receipts.head_path(sid), receipts.checkpoint_path(sid), vkeys
+        receipts.path(sid),
+        sid,
+        key,
+        receipts.head_path(sid),
+        receipts.checkpoint_path(sid),
+        vkeys,
+        ending=listed is not None and listed.end is None,
     )
     return Expected(evidence, _marks(listed), listed)
 
@@ -303,18 +310,10 @@ def _check_covered(receipts: Receipts, book: Book, content: bytes) -> None:
 
 def _verified(expected: Expected, now: int | None) -> Verdict:
     """Verify with what the ledger expects; a session that began cannot be absent or empty."""
-    what = expected.evidence
     try:
-        return verify(
-            what.path,
-            key=what.key,
-            head=what.head,
-            sid=what.sid,
-            now=now,
-            checkpoint=what.checkpoint,
-            vkeys=what.vkeys,
-            marks=expected.marks,
-        )
+        with inspecting(expected.evidence, expected.marks) as found:
+            found.run()
+            return judge(found, now=now)
     except UnverifiableError as error:
         raise expected.absent(error) from error
 

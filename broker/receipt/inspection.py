@@ -23,7 +23,7 @@ from typing import Final
 from broker.errors import Break, UnverifiableError
 from broker.receipt import disk
 from broker.receipt.chain import Chain
-from broker.receipt.demand import Level, promised
+from broker.receipt.demand import Level, promised, reaches
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
 from broker.receipt.forward import AuditorChain, Rejoined, check_end, forward_chain
@@ -275,7 +275,7 @@ class Inspection:
         """Refuse lines that the checkpoint should cover and does not."""
         if not self.vouched:
             reason, why = "unsigned", "without the key nothing authenticates what follows it"
-        elif self.chain.closing:
+        elif self.chain.closing and not self.evidence.ending:
             reason, why = "checkpoint_old", "the receipt was sealed after it"
         else:
             return
@@ -339,6 +339,15 @@ class Inspection:
     def anchored(self) -> int:
         """How many lines somebody outside holds."""
         return max(self.marks.anchored.values(), default=0)
+
+    @property
+    def behind(self) -> bool:
+        """Whether it was sealed, and a crash may have come before the checkpoint of that."""
+        if not (self.evidence.ending and self.chain.closing):
+            return False
+        if self.checkpoint is None:
+            return reaches(self.promise, "signed")
+        return self.checkpoint.size < self.chain.n
 
     @property
     def forward(self) -> bool:

@@ -19,7 +19,8 @@ which a session lives:
 - After ``begin``: the row demands what is durable already.
 - After ``close``, before ``head``: the ledger demands fewer lines than there are. It demands
   them at the next ``head`` or ``end``.
-- After the seal, before ``end``: a sealed receipt without its row. The next start writes it.
+- After the seal, before ``end``: a sealed receipt without its row, and perhaps without the
+  checkpoint over its seal, which is signed in between. The next start does both.
 - Within a row: a fragment, or a row beyond the head, which the next writer mends as in any
   receipt (``journal``).
 

@@ -99,23 +99,26 @@ class Ground:
 
     def seal(self, reason: str, at: int) -> tuple[Event, ...]:
         """
-        Seal the receipt, sign the last checkpoint, and give the session's lock back.
+        Seal the receipt, sign the last checkpoint, tell the ledger, and give the lock back.
 
         Returns:
-            What is to be told. Where the checkpoint cannot be signed, the lock's file stays, so
-            that the next start finds the session and signs it.
+            What is to be told. Where the checkpoint cannot be signed, the ledger is not told and
+            the lock's file stays, so that the next start finds the session and does both.
 
         Raises:
             StoreError: the seal cannot be written; the next start does it.
         """
+        fault = ""
         try:
             self.receipt.seal(reason, at=at)
-        except BrokerError:
-            self.abandon()
-            raise
+        except BrokerError as error:
+            if error.code != "store.checkpoint":
+                self.abandon()
+                raise
+            fault = error.message
         self.receipt.close()
         sealed = SessionSealed(at, self.receipt.sid, reason)
-        fault = self.checkpoints.end()
+        fault = fault or self.checkpoints.end()  # of the ledger, with the row of this end
         if fault:
             self.alive.drop()
             return sealed, CheckpointFailed(at, self.receipt.sid, fault)
@@ -307,10 +310,12 @@ def checkpointer(
     own = checkpoint_file(home, sid, outside.randomness)
     rows = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), own.key, OF_LEDGER)
     tree = FollowedTree(ledger.path, ledger.head_path, rows.read())
-    return Checkpointer(
+    found = Checkpointer(
         [Track(receipt.snapshot, own), Track(tree.snapshot, rows)],
         tell=lambda why: outside.bus.publish(CheckpointFailed(outside.clock(), sid, why)),
     )
+    receipt.on_seal = lambda _receipt, _entry: found.cover()
+    return found
 
 
 def checkpoint_file(home: Home, sid: str, randomness: Randomness = os.urandom) -> CheckpointFile:

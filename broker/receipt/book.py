@@ -142,7 +142,7 @@ class Book:
         sid = data["sid"]
         known = self.sessions.get(sid)
         if kind == "begin":
-            if data["kid"] != kid and not data["forward"]:
+            if data["kid"] != kid:
                 raise Break("kid_retired", f"session `{sid}` began under a key that was not in use")
             self.sessions[sid] = _begun(known, data, at, kid)
         elif kind == "adopt":

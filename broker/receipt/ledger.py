@@ -247,7 +247,7 @@ class Ledger:
 
         Args:
             sid: its name.
-            kid: the name of the key of its lines.
+            kid: the name of the installation's key at the time.
             first: the hash of line 0.
             level: what the session promises.
             forward: whether its line key moves on, and was sealed to an auditor.
@@ -299,7 +299,7 @@ class Ledger:
         with self._told(), self._rows(at) as rows:
             if rows.chain.n == 0:
                 raise Break("no_ledger", f"`{self.path}` has no row")
-            if kind == "begin" and not data["forward"] and data["kid"] != rows.kid:
+            if kind == "begin" and data["kid"] != rows.kid:
                 raise StoreError(
                     f"key `{data['kid']}` was rotated away while this ran: start again",
                     code="store.rotated",

@@ -35,7 +35,7 @@ from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path, signing_key_path
 from broker.receipt.keys import load_key, load_or_create_key
 from broker.receipt.ledger import CHECKPOINT_NAME
-from broker.receipt.rotation import finish
+from broker.receipt.rotation import finish, steady
 from broker.receipt.sealing import AuditorKey
 from broker.receipt.signing import load_or_create_signing_key
 from broker.receipt.store import Receipts
@@ -193,12 +193,14 @@ def begin(
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
-    key = load_or_create_key(key_path(home), randomness=outside.randomness)
-    sid = new_sid(outside.randomness)
-    receipts = Receipts(home, key)
-    folder = receipts.path(sid).parent
+    load_or_create_key(key_path(home), randomness=outside.randomness)
+    with steady(home):
+        key = load_key(key_path(home))
+        sid = new_sid(outside.randomness)
+        receipts = Receipts(home, key)
+        folder = receipts.path(sid).parent
+        alive = Alive.begin(folder)
     ticket_key = session_key(key.secret, sid)
-    alive = Alive.begin(folder)
     try:
         concealer = Concealer(conceal, folder, outside.randomness)
         typed = concealer.intent(intent_data(opened)) if opened else {}
@@ -254,11 +256,11 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     Rebuild what an unsealed session stood on; see ``Session.resume``.
     """
     check_folders(home)
-    finish(home)
-    key = load_key(key_path(home))
+    with steady(home):
+        key = load_key(key_path(home))
+        receipts = Receipts(home, key)
+        alive = Alive.hold(receipts.path(sid).parent)
     ticket_key = session_key(key.secret, sid)
-    receipts = Receipts(home, key)
-    alive = Alive.hold(receipts.path(sid).parent)
     try:
         receipt = receipts.resume(sid, at=outside.clock())
         past = Past(ticket_key)

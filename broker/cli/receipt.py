@@ -239,7 +239,10 @@ class _Telling:
         from broker.receipt.verify import expected, judge
 
         home = Home.find(os.environ)
-        what = evidence(asked, home)
+        try:
+            what = evidence(asked, home)
+        except Break as error:  # of a copy's first line, which names the session
+            return self._broken(error, iter(()))
         state = None if self._how.since is None else StateFile.of(self._how.since, what)
         since = None if state is None else state.since
         if self._document is None:

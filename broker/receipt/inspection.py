@@ -32,7 +32,7 @@ from broker.receipt.marks import EARLIER, Mark, Marks
 from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
 from broker.receipt.since import Since, fits
 from broker.receipt.survey import survey
-from broker.receipt.untagged import Untagged, stated
+from broker.receipt.untagged import Untagged, stated_kid
 
 _SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
 _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
@@ -121,7 +121,7 @@ class Inspection:
         if auditor is not None or (head is not None and head.aggregate):
             return forward_chain(self._fd, sid, head, self._kept, auditor, tree=tree)
         if key is None:
-            return Untagged(sid, stated(self._fd).kid, tree=tree)
+            return Untagged(sid, stated_kid(self._fd), tree=tree)
         return Chain(sid, key, tree=tree)
 
     @property
@@ -302,7 +302,7 @@ class Inspection:
         try:
             chain = self._chain(tree=False)
             if isinstance(chain, Rejoined):
-                chain = Untagged(chain.sid, stated(self._fd).kid, tree=False)
+                chain = Untagged(chain.sid, stated_kid(self._fd), tree=False)
             for found in survey(self._fd, self.size, chain, self.slots):
                 if (found.reason, found.line, found.offset) != place:
                     yield found

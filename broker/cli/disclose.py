@@ -11,6 +11,7 @@ gets the file and the receipt can prove each value with `verify-disclosure`.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,6 @@ from broker.errors import Break, InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from broker.home import Home
     from broker.receipt import Entry, Receipts
 
 Line = Annotated[int | None, typer.Option("--line", metavar="N", help="Only of this line.", min=0)]
@@ -58,7 +58,8 @@ Example:
 
 \b
 The receipt still verifies: its line holds the commitment, not the value. That it was erased,
-and why, is kept in the ledger. Copies that were handed on are not reached.
+and why, stands in the ledger for good, and every verdict says it. Copies that were handed on are
+not reached.
 """
 
 
@@ -80,9 +81,7 @@ def disclose(
         if line in (None, entry.n) and field in (None, name)
     ]
     if not found:
-        raise InputError(
-            f"session `{store.sid}` holds no such value: none was concealed, or erased"
-        )
+        raise _nothing(store.sid)
     content = "".join(f"{text}\n" for text in found)
     if output is None:
         out(content.rstrip("\n"))
@@ -144,9 +143,7 @@ def erase(
         if line in (None, entry.n) and field in (None, name)
     ]
     if not found:
-        raise InputError(
-            f"session `{store.sid}` holds no such value: none was concealed, or erased"
-        )
+        raise _nothing(store.sid)
     store.erase(found, reason)
     for n, name, _ in found:
         out(f"erased: line {n}, {printable(name)}")
@@ -197,8 +194,7 @@ def _write_new(name: str, content: str) -> None:
 class _Store:
     """One session's receipt and the values beside it."""
 
-    def __init__(self, home: Home, receipts: Receipts, sid: str) -> None:
-        self.home = home
+    def __init__(self, receipts: Receipts, sid: str) -> None:
         self.receipts = receipts
         self.sid = sid
         self.path: Path = receipts.path(sid)
@@ -211,14 +207,16 @@ class _Store:
 
         home = Home.find(os.environ)
         receipts = Receipts(home, installation_key(home))
-        return cls(home, receipts, receipts.find(id_))
+        return cls(receipts, receipts.find(id_))
 
     def entries(self) -> Iterator[Entry]:
-        from broker.cli.wires import installation_key
-        from broker.receipt import read_entries
+        """Yield the entries, each verified, with the key that the ledger names."""
+        from broker.receipt.audit import expect
+        from broker.receipt.inspection import inspecting
 
-        head = self.receipts.head_path(self.sid)
-        return read_entries(self.path, installation_key(self.home), head, sid=self.sid)
+        expected = expect(self.receipts, self.sid)
+        with inspecting(expected.evidence, expected.marks) as found:
+            yield from found.entries()
 
     def kept(self) -> Mapping[str, str]:
         from broker.sessions.conceal import Disclosures
@@ -236,7 +234,17 @@ class _Store:
                     yield entry, read_disclosure(kept[promised]).name, kept[promised]
 
     def erase(self, found: list[tuple[int, str, str]], reason: str) -> None:
-        """Record what is to be erased and why, and then erase it."""
+        """Record in the ledger what is to be erased and why, and then erase it."""
+        from broker.receipt.repair import checked_reason
         from broker.sessions.conceal import Disclosures
 
+        said = checked_reason(reason)
+        ledger = self.receipts.ledger
+        listed = ledger.read().sessions.get(self.sid)
+        if listed is None:
+            raise InputError(f"the ledger does not name session `{self.sid}`")
+        told = {(each.n, each.field) for each in listed.erased}
+        for n, name, _ in found:
+            if (n, name) not in told:  # or a crash came between the row and the erasing
+                ledger.redact(self.sid, n=n, field=name, reason=said, at=time.time_ns())
         Disclosures(self.path.parent).erase({promised for _, _, promised in found})

@@ -41,7 +41,6 @@ Rules a maintainer keeps:
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -59,14 +58,13 @@ from broker.receipt.handover import agreement
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keyring import archived_key, line_key_path
 from broker.receipt.keys import Key, load_key
+from broker.receipt.ledgermark import MARK_NAME, put_mark, read_mark
 from broker.receipt.pages import LEDGER_SID, Archived, read_book
 from broker.receipt.rows import Rows
 
 LEDGER_NAME: Final = "receipt.jsonl"
 HEAD_NAME: Final = "head"
-MARK_NAME: Final = "ledger"
 CHECKPOINT_NAME: Final = "checkpoint"
-_MARK_BYTES: Final = 128
 MEND: Final = (
     "see `broker receipt --verify --all`; to go on with what is left, "
     "`broker receipt adopt --ledger --reason TEXT`"
@@ -120,7 +118,7 @@ class Ledger:
                     code="unverifiable.nothing",
                 ) from error
             raise
-        mark = self.mark()
+        mark = read_mark(self.mark_path)
         if mark and mark != book.first:
             raise Break("no_ledger", "another ledger stands in the place of this installation's")
         return book
@@ -128,21 +126,6 @@ class Ledger:
     def expected(self) -> bool:
         """Whether a ledger must be here: there is its mark, or a session."""
         return os.path.lexists(self.mark_path) or any(self._traces())
-
-    def mark(self) -> str:
-        """
-        Return the hash of the first row as the mark has it; empty where there is no mark.
-
-        Raises:
-            UnverifiableError: the mark is not a file that is safe to believe.
-        """
-        if not os.path.lexists(self.mark_path):
-            return ""
-        fd = disk.open_checked(self.mark_path, "ledger's mark", forbidden=disk.OTHERS_WRITE)
-        try:
-            return os.read(fd, _MARK_BYTES).decode("ascii", "replace").strip()
-        finally:
-            os.close(fd)
 
     def key_named(self, kid: str) -> Key | None:
         """Return the key of that name, in use or archived."""
@@ -178,7 +161,8 @@ class Ledger:
             first = rows.chain.last
             stands = rows.chain.n > 0
         if alone and not os.path.lexists(self.mark_path):
-            self._put_mark(first)  # a crash came between the first row and the mark
+            # A crash came between the first row and the mark.
+            put_mark(self.mark_path, first, self._disk)
         return stands
 
     def _begin_with(self, at: int) -> None:
@@ -228,16 +212,7 @@ class Ledger:
             rows.put(OPEN, text, format_at(at), at)
             rows.acknowledge()
             first = rows.chain.last
-        self._put_mark(first)
-
-    def _put_mark(self, first: str) -> None:
-        try:
-            disk.make_private_folder(self.mark_path.parent)
-            self._disk.replace(self.mark_path, f"{first}\n".encode())
-        except OSError as error:
-            # Where the folder of keys may not be written, the sessions alone tell of the ledger.
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise
+        put_mark(self.mark_path, first, self._disk)
 
     # ── rows ──
 
@@ -275,6 +250,10 @@ class Ledger:
     def retire(self, sid: str, *, reason: str, found: str, at: int) -> None:
         """Say that a person took a session away; see ``repair``."""
         self._append("retire", {"sid": sid, "reason": reason, "found": found}, at)
+
+    def redact(self, sid: str, *, n: int, field: str, reason: str, at: int) -> None:
+        """Say that a person erases the value of a field that line ``n`` commits to."""
+        self._append("redact", {"sid": sid, "n": n, "field": field, "reason": reason}, at)
 
     def rotate(self, incoming: Key, *, vkey_from: str, vkey_to: str, at: int) -> None:
         """

@@ -52,7 +52,7 @@ def adopt(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
         Break: the receipt does not verify by itself: nothing can make it.
         StoreError: it is running, or the row cannot be written.
     """
-    said = _checked(reason)
+    said = checked_reason(reason)
     found = _finding(receipts, sid, "adopt")
     if not receipts.has_receipt(sid):
         raise InputError(f"the receipt of `{sid}` is gone: `broker receipt retire {sid}`")
@@ -80,7 +80,7 @@ def retire(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
         InputError: no reason, or nothing is missing.
         StoreError: the row cannot be written.
     """
-    said = _checked(reason)
+    said = checked_reason(reason)
     found = _finding(receipts, sid, "retire")
     if receipts.has_receipt(sid):
         raise InputError(
@@ -105,7 +105,7 @@ def adopt_ledger(receipts: Receipts, *, reason: str, at: int) -> tuple[list[str]
         UnverifiableError: there was never a ledger nor a session.
         StoreError: it cannot be written.
     """
-    said = _checked(reason)
+    said = checked_reason(reason)
     ledger = receipts.ledger
     try:
         ledger.read()
@@ -127,8 +127,16 @@ def adopt_ledger(receipts: Receipts, *, reason: str, at: int) -> tuple[list[str]
     return adopted, left
 
 
-def _checked(reason: str) -> str:
-    """Return a reason that can stand in a row."""
+def checked_reason(reason: str) -> str:
+    """
+    Return a reason that can stand in a row.
+
+    Raises:
+        InputError: it is empty, or too long.
+
+    >>> checked_reason(" it was agreed ")
+    'it was agreed'
+    """
     said = reason.strip()
     if not said or len(said) > MAX_TEXT_CHARS:
         raise InputError(f"give a reason of 1 to {MAX_TEXT_CHARS} characters")

@@ -55,7 +55,7 @@ class Verdict:
     yet) or TORN (open, and a write was cut off after the acknowledged lines; nothing
     acknowledged is missing). ``completeness`` is KNOWN when a head, or a checkpoint over a
     sealed receipt, said how many lines there must be. ``beyond`` counts lines that verify but
-    that the head does not cover yet.
+    that the head does not cover yet. ``erased`` counts values that a person erased, by the ledger.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
     covered by the checkpoint of ``signer``; 0 without one. ``anchors`` hold ``anchored_lines`` of
@@ -85,6 +85,7 @@ class Verdict:
     trusted_since: int = 0
     quick: bool = False
     forward: bool = False
+    erased: int = 0
 
     @property
     def head(self) -> str:

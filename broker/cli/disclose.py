@@ -97,20 +97,17 @@ def verify_disclosure(
     as_json: Json = False,
 ) -> int:
     """Prove that values are the ones a receipt committed to."""
-    from broker.receipt.commitment import by_digest, committed, shown
+    from broker.receipt import commitment
 
-    handed = _handed_on(file_bytes(file, "the disclosures"))
+    handed = handed_on(file_bytes(file, "the disclosures"))
     store = _Store.find(id_)
     proven: list[dict[str, Any]] = []
     try:
         for entry in store.entries():
-            texts = by_digest(handed.pop(entry.n, ()))
-            if not set(texts) <= set(committed(entry.data)):
-                raise _unproven(entry.n)
-            values, _ = shown(entry.data, texts)
+            values = commitment.proven(entry.data, handed.pop(entry.n, ()))
             proven += [{"n": entry.n, "field": k, "value": v} for k, v in sorted(values.items())]
         if handed:
-            raise _unproven(min(handed))
+            raise _no_line(min(handed))
     except Break as error:
         if as_json:
             json_out({"sid": store.sid, "proven": False, "message": error.message})
@@ -154,8 +151,8 @@ def _nothing(sid: str) -> InputError:
     return InputError(f"session `{sid}` holds no such value: none was concealed, or it was erased")
 
 
-def _unproven(n: int) -> Break:
-    return Break("disclosure", f"line {n} did not commit to what is shown for it", line=n)
+def _no_line(n: int) -> Break:
+    return Break("disclosure", f"line {n} is not there to commit to anything")
 
 
 def _said(value: object) -> str:
@@ -164,8 +161,13 @@ def _said(value: object) -> str:
     return printable(value) if isinstance(value, str) else shown(value)
 
 
-def _handed_on(content: bytes) -> dict[int, list[str]]:
-    """Return disclosures by the line they are for."""
+def handed_on(content: bytes) -> dict[int, list[str]]:
+    """
+    Return disclosures by the line they are for, from a file of them.
+
+    Raises:
+        InputError: it holds none, or is of another form.
+    """
     from broker.cli.jsontext import read_json
 
     found: dict[int, list[str]] = {}

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from broker.home import Home
+from broker.intent import TypedLine
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
 from broker.receipt.merkle import Frontier
+from broker.session import Session
 from tests.console import Console, process
 from tests.exportkit import LINES, SID, home_at, session, signer_of
 
@@ -77,10 +79,20 @@ def test_a_bundle(broker: Console, home: Home, tmp_path: Path) -> None:
     """A bundle is a folder, with the values that were chosen, and takes no name that is taken."""
     folder, values = tmp_path / "out", tmp_path / "values.jsonl"
     values.write_bytes(b'{"disclosure":"x","n":5}\n')
-    bundle = ("receipt", "export", SID, "--format", "bundle", "-o", str(folder))
+    wrong = ("receipt", "export", SID, "--format", "bundle", "-o", str(tmp_path / "wrong"))
+    refused = broker(*wrong, "--disclosures", str(values))
+    assert refused.code == 1
+    assert "did not commit" in refused.err
+    session = Session.open(
+        [], workspace=tmp_path, home=home, intent=TypedLine("hi", "argument"), conceal=["intent"]
+    )
+    session.seal()
+    values.unlink()
+    assert broker("receipt", "disclose", session.sid, "-o", str(values)).code == 0
+    bundle = ("receipt", "export", session.sid, "--format", "bundle", "-o", str(folder))
     said = broker(*bundle, "--disclosures", str(values))
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith(f"{folder}: SEALED, {LINES} lines, ")
+    assert said.out.startswith(f"{folder}: SEALED, 4 lines, ")
     assert (folder / "disclosures.jsonl").read_bytes() == values.read_bytes()
     again = broker(*bundle)
     assert (again.code, again.out) == (2, "")

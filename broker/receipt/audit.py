@@ -40,6 +40,7 @@ from broker.receipt.verify import Verdict, judge
 
 TYPE_CHECKING = False  # as `typing` spells it, without importing it
 if TYPE_CHECKING:
+    from broker.receipt.sealing import Auditor
     from broker.receipt.signing import VerifyKey
     from broker.receipt.store import Receipts
 
@@ -149,7 +150,12 @@ def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expecte
 
 
 def audit(
-    receipts: Receipts, sid: str, *, book: Book | None = None, now: int | None = None
+    receipts: Receipts,
+    sid: str,
+    *,
+    book: Book | None = None,
+    now: int | None = None,
+    auditor: Auditor | None = None,
 ) -> Verdict:
     """
     Verify one receipt, and that it is what the ledger says of it.
@@ -159,12 +165,15 @@ def audit(
         sid: its session.
         book: what the ledger says, where it has been read already.
         now: as for ``verify``.
+        auditor: as for ``verify``.
 
     Raises:
         Break: tampering, loss or a break, in the receipt or in the ledger.
         UnverifiableError: an unsafe or missing file, no key, or nothing to verify.
     """
     expected = expect(receipts, sid, book=book)
+    if auditor is not None:
+        expected = replace(expected, evidence=replace(expected.evidence, auditor=auditor))
     try:
         verdict = _verified(expected, now)
         return expected.settle(verdict)
@@ -172,7 +181,7 @@ def audit(
         if error.reason != "unlisted" or book is not None:
             raise
         # It may have begun after the ledger was read: its row comes after its first line.
-        return audit(receipts, sid, book=receipts.ledger.read(), now=now)
+        return audit(receipts, sid, book=receipts.ledger.read(), now=now, auditor=auditor)
 
 
 def audit_all(

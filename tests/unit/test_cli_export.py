@@ -14,10 +14,12 @@ import pytest
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
+from broker.receipt.disk import DISK, make_private_folder
 from broker.receipt.merkle import Frontier
 from broker.session import Session
 from tests.console import Console, process
 from tests.exportkit import LINES, SID, home_at, session, signer_of
+from tests.forwardkit import AUDITOR
 
 
 @pytest.fixture
@@ -195,3 +197,24 @@ def test_the_help_names_the_formats(broker: Console) -> None:
     assert said.code == 0
     for word in ("in-toto", "agent-receipts", "aat", "otel", "csv", "bundle", "--verifier"):
         assert word in said.out
+
+
+def test_a_forward_secure_session(broker: Console, home: Home, tmp_path: Path) -> None:
+    """The host exports what its head vouches for and says so; the auditor's key checks the tags."""
+    session = Session.open([], workspace=tmp_path, home=home, auditor=AUDITOR.public)
+    session.decide("Read", {"file_path": "a"})
+    session.seal()
+    make_private_folder(tmp_path / "auditor")
+    DISK.replace(tmp_path / "auditor" / "key", bytes(range(200, 232)))
+    words = ("receipt", "export", session.sid, "--format", "csv")
+    alone = broker(*words)
+    assert alone.code == 0
+    path = tmp_path / "x.csv"
+    said = broker(*words, "--auditor-key", str(tmp_path / "auditor" / "key"), "-o", str(path))
+    assert said.code == 0
+    assert "the auditor's key checks their tags" not in said.err
+    assert "the auditor's key checks their tags" in broker(*words, "-o", f"{path}2").err
+    assert path.read_bytes().decode() == alone.out
+    key = ("--auditor-key", str(tmp_path / "auditor" / "key"))
+    assert broker("receipt", "verify-export", str(path), session.sid, *key).code == 0
+    assert broker(*words[:2], SID, *words[3:], *key).code == 1  # it is not forward-secure

@@ -34,7 +34,7 @@ from broker.sessions.recovery import seal_abandoned
 from tests.forwardkit import AUDITOR
 from tests.receiptkit import in_child, outcome
 from tests.runkit import asker, finished, start
-from tests.sessionkit import Bench
+from tests.sessionkit import Bench, drop
 from tests.unit.test_receipt_merkle import tree_hash
 
 LONG = 100_000
@@ -176,6 +176,35 @@ def test_a_lost_first_checkpoint_is_no_attack_before_the_end(tmp_path: Path) -> 
     assert bench.receipts().ledger.read().sessions[session.sid].end is None
     assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
     assert bench.verdict(session.sid).level == "signed"
+
+
+def test_the_row_of_the_end_cannot_be_taken_away(tmp_path: Path) -> None:
+    """Who hides a checkpoint behind a crash has to cut the ledger, and that is seen."""
+    bench = Bench(tmp_path)
+    session = bench.open()
+    session.seal()
+    (bench.home.checkpoints / session.sid).unlink()
+    ledger = bench.receipts().ledger
+    rows = ledger.path.read_bytes().splitlines(keepends=True)
+    ledger.path.write_bytes(b"".join(rows[:-1]))
+    assert outcome(lambda: bench.verdict(session.sid)) == "truncated"
+
+
+@pytest.mark.parametrize("auditor", [None, AUDITOR.public], ids=["plain", "forward"])
+def test_an_abandoned_session_is_covered_and_told(
+    tmp_path: Path, auditor: AuditorKey | None
+) -> None:
+    """What the next start seals gets its checkpoint and its row, of either kind."""
+    bench = Bench(tmp_path)
+    session = bench.open(auditor=auditor)
+    session.decide("Read", {"file_path": "src/a.py"})
+    drop(session)
+    assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+    listed = bench.receipts().ledger.read().sessions[session.sid]
+    assert (listed.end and listed.end.reason) == "abandoned"
+    verdict = bench.verdict(session.sid)
+    assert covered(bench, session.sid).size == verdict.lines == verdict.signed_lines == 4
+    assert verdict.forward is (auditor is not None)
 
 
 def test_a_seal_that_cannot_be_signed_is_not_told(

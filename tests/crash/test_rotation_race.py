@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import InputError
+from broker.errors import InputError, StoreError
+from broker.home import Home
 from broker.receipt import rotation
 from broker.receipt.sealing import AuditorKey
 from broker.session import Session
@@ -76,10 +77,10 @@ def test_a_session_waits_for_a_change_of_keys(
     def change() -> None:
         whole = rotation._install
 
-        def slow(home: object) -> None:
+        def slow(home: Home) -> None:
             mark.touch()
             time.sleep(1)
-            whole(home)  # type: ignore[arg-type]  # it is a home
+            whole(home)
 
         monkeypatch.setattr(rotation, "_install", slow)
         rotation.rotate(bench.home, bench.clock())
@@ -118,7 +119,7 @@ def test_a_forward_secure_session_begins_under_the_key_in_use(bench: Bench) -> N
     old = bench.receipts()
     rotation.rotate(bench.home, bench.clock())
     for auditor in (None, AUDITOR.public):
-        with pytest.raises(Exception, match="was rotated away"):
+        with pytest.raises(StoreError, match="was rotated away"):
             old.create("late", opening={}, at=bench.clock(), auditor=auditor)
         for path in (old.path("late"), old.head_path("late")):
             path.unlink()

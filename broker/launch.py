@@ -34,13 +34,12 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.display import escaped
-from broker.receipt.keys import load_or_create_key
 from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey, load_auditor_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
 from broker.session import Session
-from broker.sessions.ground import Outside, key_path
+from broker.sessions.ground import Outside, own_key
 from broker.sessions.recovery import seal_abandoned
 
 SOCKET_NAME: Final = "s"
@@ -272,12 +271,7 @@ def _start_in(workspace: Path) -> Path:
 def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
     """Finish and seal what earlier brokers could not."""
     finish(home)
-    if not os.path.lexists(key_path(home)) and any(home.heads.glob("*")):
-        streams.say(
-            f"warning: the key `{key_path(home)}` is gone and a new one is made: receipts of "
-            "before verify only with the old one in its place"
-        )
-    key = load_or_create_key(key_path(home), randomness=outside.randomness)
+    key = own_key(home, outside.randomness)
     for old in seal_abandoned(home, key, outside.clock):
         with suppress(OSError):
             (home.runtime / old.sid).unlink(missing_ok=True)

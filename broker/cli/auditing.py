@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.cli.exits import ALLOWED, REFUSED, UNDECIDED
 from broker.cli.output import out, paint, printable
-from broker.errors import Break
+from broker.errors import Break, InputError
 
 if TYPE_CHECKING:
     from broker.cli.evidence import Asked
@@ -46,11 +47,16 @@ def expected_by_ledger(asked: Asked, what: Evidence, home: Home) -> Expected | N
     return replace(expected, evidence=replace(expected.evidence, auditor=what.auditor))
 
 
-def audit_everything(as_json: bool) -> int:
+def audit_everything(as_json: bool, *, anchored: bool = False) -> int:
     """
     Audit the ledger and all sessions, tell each finding as it comes, and return the exit code.
 
+    Args:
+        as_json: tell it as one document.
+        anchored: ask the anchors what they hold of the ledger.
+
     Raises:
+        InputError: anchors are to be asked, and there are none.
         UnverifiableError: there is no key, or nothing to verify.
     """
     import json
@@ -77,12 +83,38 @@ def audit_everything(as_json: bool) -> int:
             else:
                 out(line(each))
             states[each.state] += 1
+        sessions = states.total() - 1  # the ledger is no session, and no anchor is
+        for held in _held(home) if anchored else ():
+            opened = "," if states else '{"sessions": ['
+            out(f"{opened}\n  {json.dumps(document(held))}" if as_json else line(held))
+            states[held.state] += 1
     code = REFUSED if states["BROKEN"] else UNDECIDED if states["UNVERIFIABLE"] else ALLOWED
     if as_json:
         out(f'],\n "verified": {json.dumps(code == ALLOWED)}, "exit": {code}}}')
     else:
-        out(_closing(states, code))
+        out(_closing(states, sessions, code))
     return code
+
+
+def _held(home: Home) -> Iterator[Audited]:
+    """Yield what each anchor holds of the ledger, as a finding of its own."""
+    from broker.anchors.anchor import AnchorError
+    from broker.anchors.configured import anchors
+    from broker.anchors.held import ledger_held
+    from broker.config import load_config
+    from broker.receipt.audit import Audited
+    from broker.receipt.keyring import public_key
+
+    settings = load_config(home.config).anchors
+    if not settings:
+        raise InputError("level anchored is asked for, and no anchor is configured")
+    for held in ledger_held(home, anchors(settings, home), [public_key(home)]):
+        name = f"anchor {held.anchor}"
+        if held.fault is None:
+            yield Audited(name, "ANCHORED", warnings=(f"{held.rows} rows of the ledger",))
+        else:
+            away = isinstance(held.fault, AnchorError)
+            yield Audited(name, "UNVERIFIABLE" if away else "BROKEN", fault=held.fault)
 
 
 def line(each: Audited) -> str:
@@ -116,8 +148,7 @@ def document(each: Audited) -> dict[str, object]:
     }
 
 
-def _closing(states: Counter[str], code: int) -> str:
-    total = states.total() - 1  # the ledger is no session
+def _closing(states: Counter[str], total: int, code: int) -> str:
     sessions = f"{total} session{'' if total == 1 else 's'} and the ledger"
     if code == ALLOWED:
         return f"{paint('verified:', 'green')} {sessions}: nothing was changed, cut or left out"

@@ -104,7 +104,13 @@ def show(
 
 
 @app.command("new", epilog=NEW_EXAMPLES)
-def new(as_json: Json = False) -> int:
+def new(
+    old_is_lost: Annotated[
+        bool,
+        typer.Option("--old-is-lost", help="Go on although sessions of a lost key are there."),
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Make the keys of an installation that has none."""
     from broker.home import Home
     from broker.receipt.keyring import line_key_path, signing_key_path
@@ -115,10 +121,12 @@ def new(as_json: Json = False) -> int:
     line, signing = line_key_path(home), signing_key_path(home)
     if os.path.lexists(line) and os.path.lexists(signing):
         raise InputError("there are keys already: `broker key rotate` changes them")
-    if not os.path.lexists(line) and any(home.heads.glob("*")):
+    lost = not os.path.lexists(line) and any(home.heads.glob("*"))
+    if lost and not old_is_lost:
         raise InputError(
             f"there are sessions and their key `{line}` is gone: put it back from a copy, since "
-            "a new one would make all of them look forged"
+            "a new one makes all of them look forged; where there is none, `broker key new "
+            "--old-is-lost`, and then `broker receipt adopt --ledger --reason TEXT`"
         )
     return _tell(home, load_or_create_key(line), load_or_create_signing_key(signing), as_json)
 

@@ -78,7 +78,12 @@ Id = Annotated[str | None, typer.Argument(metavar="[ID]", show_default="the late
 Refused = Annotated[bool, typer.Option("--refused", help="Show only refusals.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Verify, and show no entries.")]
 All = Annotated[
-    bool, typer.Option("--all", help="With --verify: every session, and the ledger of them.")
+    bool,
+    typer.Option(
+        "--all",
+        help="With --verify: every session, and the ledger of them; with --level anchored also "
+        "what outside anchors hold of the ledger.",
+    ),
 ]
 LevelOption = Annotated[
     Literal["chain", "mac", "signed", "anchored"] | None,
@@ -189,9 +194,14 @@ def receipt(
     if all_:
         from broker.cli.auditing import audit_everything
 
-        if not verify or id_ is not None or refused:
-            raise InputError("--all verifies every session: write `broker receipt --verify --all`")
-        return audit_everything(as_json)
+        of_one = (refused, require_seal, expect_head, continue_, since, quick, jobs, no_head)
+        given = (key_file, head, checkpoint, vkey, auditor_key)
+        if not verify or id_ is not None or any(of_one) or any(given):
+            raise InputError(
+                "--all verifies every session: write `broker receipt --verify --all`, with "
+                "`--level anchored` to ask the anchors too"
+            )
+        return audit_everything(as_json, anchored=level == "anchored")
     document = Document() if as_json else None
     try:
         asked = Asked(

@@ -45,7 +45,15 @@ if TYPE_CHECKING:
     from broker.receipt.store import Receipts
 
 Standing = Literal[
-    "SEALED", "OPEN", "INTERRUPTED", "TORN", "RETIRED", "EMPTY", "BROKEN", "UNVERIFIABLE"
+    "SEALED",
+    "OPEN",
+    "INTERRUPTED",
+    "TORN",
+    "RETIRED",
+    "EMPTY",
+    "ANCHORED",
+    "BROKEN",
+    "UNVERIFIABLE",
 ]
 _SAYS: Final = "the ledger"
 LEDGER: Final = "ledger"  # stands where a session's name does: of the ledger itself
@@ -59,7 +67,8 @@ class Audited:
     What became of one session, or of the ledger itself.
 
     ``state`` is the verdict's, or RETIRED (a person took it away, and said why), EMPTY (killed
-    before its first line; nothing was released), BROKEN or UNVERIFIABLE; ``fault`` says why.
+    before its first line; nothing was released), ANCHORED (an anchor holds the ledger as it is
+    here), BROKEN or UNVERIFIABLE; ``fault`` says why.
     """
 
     sid: str

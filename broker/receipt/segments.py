@@ -76,7 +76,7 @@ def in_segments(
     """
     chain = whole.chain
     cuts = _cuts(fd, chain.size, size - _LAST_BYTES)
-    safe = hasattr(os, "fork") and threading.active_count() == 1
+    safe = hasattr(os, "fork") and _alone()
     if not safe or len(cuts) < 3 or chain.mac is None or chain.closing:
         return
     spans = list(pairwise(cuts))
@@ -203,3 +203,8 @@ def _assume(fd: int, start: int) -> State | None:
 def _place(chain: Chain, start: int) -> _Place:
     tree = chain.tree.copy() if chain.tree is not None else None
     return _Place(replace(chain.state(), edge=None), chain.text, tree, start)
+
+
+def _alone() -> bool:
+    """Whether no other thread runs, which a forked process would find in the midst of something."""
+    return threading.active_count() == 1

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet, finalize, ref
 
 from broker.boundary import contained
 from broker.errors import BrokerError, StoreError
@@ -86,6 +86,7 @@ class Checkpointer:
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         _live.add(self)
+        finalize(self, self._wake.set)
 
     def begin(self) -> None:
         """
@@ -132,21 +133,20 @@ class Checkpointer:
             thread.join(_STOP_S)
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._work, name="checkpoints", daemon=True)
+        given = (ref(self), self._wake, self._pause_s)
+        thread = threading.Thread(target=_work, args=given, name="checkpoints", daemon=True)
         # Where no thread can be had, the next line tries again.
         if contained(partial(_started, thread), _no):
             self._thread = thread
 
-    def _work(self) -> None:
-        wake = self._wake
-        while not self._over:
-            wake.wait(self._pause_s)
-            wake.clear()
-            if not self._over:
-                fault = self._make()
-                if fault and fault != self._fault:
-                    contained(partial(self._tell, fault), _no)
-                self._fault = fault
+    def work(self) -> bool:
+        """Make what is due, and tell once why it cannot be made; whether to go on."""
+        if not self._over:
+            fault = self._make()
+            if fault and fault != self._fault:
+                contained(partial(self._tell, fault), _no)
+            self._fault = fault
+        return not self._over
 
     def _make(self) -> str:
         """Make the checkpoints that are due; return why one could not be made, or nothing."""
@@ -162,6 +162,17 @@ class Checkpointer:
         self._thread = None
         for track in self._tracks:
             track.file.forget()
+
+
+def _work(whose: ReferenceType[Checkpointer], wake: threading.Event, pause_s: float) -> None:
+    """Work as long as somebody keeps the session: one that was dropped keeps no thread."""
+    goes_on = True
+    while goes_on:
+        wake.wait(pause_s)
+        wake.clear()
+        found = whose()
+        goes_on = found is not None and found.work()
+        del found  # while it waits, the thread holds nothing
 
 
 def _started(thread: threading.Thread) -> bool:

@@ -22,7 +22,7 @@ from typing import Final
 
 from broker.budget import MemoryBudget
 from broker.catalogs import Catalogs, load_catalogs
-from broker.errors import BrokerError
+from broker.errors import BrokerError, UnverifiableError
 from broker.events import Bus, CheckpointFailed, Event, SessionSealed
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
@@ -33,7 +33,7 @@ from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile, of_receipt
 from broker.receipt.covering import FollowedTree
 from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path, signing_key_path
-from broker.receipt.keys import load_key, load_or_create_key
+from broker.receipt.keys import Key, load_key, load_or_create_key
 from broker.receipt.ledger import CHECKPOINT_NAME
 from broker.receipt.rotation import finish, steady
 from broker.receipt.sealing import AuditorKey
@@ -109,6 +109,8 @@ class Ground:
             StoreError: the seal cannot be written; the next start does it.
         """
         fault = ""
+        # Set here and not before: whatever a dropped session leaves must not hold itself.
+        self.receipt.on_seal = lambda _receipt, _entry: self.checkpoints.cover()
         try:
             self.receipt.seal(reason, at=at)
         except BrokerError as error:
@@ -134,6 +136,25 @@ class Ground:
 def key_path(home: Home) -> Path:
     """Return where the installation's secret lies; it signs receipts and tickets."""
     return line_key_path(home)
+
+
+def own_key(home: Home, randomness: Randomness = os.urandom) -> Key:
+    """
+    Return the installation's secret, made where there is none yet.
+
+    Raises:
+        UnverifiableError: it is unsafe; or it is gone and sessions that it signed are not, which
+            a new one would make look forged.
+        StoreError: it cannot be written.
+    """
+    path = key_path(home)
+    if not os.path.lexists(path) and any(home.heads.glob("*")):
+        raise UnverifiableError(
+            f"the key `{path}` is gone, and sessions that it signed are there: put it back from a "
+            "copy; where there is none, `broker key new --old-is-lost`",
+            code="unverifiable.missing",
+        )
+    return load_or_create_key(path, randomness=randomness)
 
 
 def check_folders(home: Home) -> None:
@@ -193,7 +214,7 @@ def begin(
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
-    load_or_create_key(key_path(home), randomness=outside.randomness)
+    own_key(home, outside.randomness)
     with steady(home):
         key = load_key(key_path(home))
         sid = new_sid(outside.randomness)
@@ -312,12 +333,10 @@ def checkpointer(
     own = checkpoint_file(home, sid, outside.randomness)
     rows = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), own.key, OF_LEDGER)
     tree = FollowedTree(ledger.path, ledger.head_path, rows.read())
-    found = Checkpointer(
+    return Checkpointer(
         [Track(receipt.snapshot, own), Track(tree.snapshot, rows)],
         tell=lambda why: outside.bus.publish(CheckpointFailed(outside.clock(), sid, why)),
     )
-    receipt.on_seal = lambda _receipt, _entry: found.cover()
-    return found
 
 
 def checkpoint_file(home: Home, sid: str, randomness: Randomness = os.urandom) -> CheckpointFile:

@@ -14,6 +14,7 @@ from broker.errors import Break, UnverifiableError
 from broker.home import Home
 from broker.receipt import Receipts, load_or_create_key
 from broker.receipt.audit import Audited
+from tests.anchorkit import bare_remote
 from tests.console import Console
 
 AT = 1_767_225_600_000_000_000
@@ -126,3 +127,36 @@ def test_a_finding_as_a_line_and_as_data() -> None:
     unsafe = Audited("s1", "UNVERIFIABLE", fault=UnverifiableError("no"), warnings=("w",))
     assert line(unsafe) == "UNVERIFIABLE  s1; no; w"
     assert json.dumps(document(unsafe))
+
+
+def test_anchors_are_asked_what_they_hold(
+    broker: Console, broker_home: Path, tmp_path: Path
+) -> None:
+    """Everything deleted is seen by what a git remote holds of the ledger; without one, told."""
+    (tmp_path / "ws").mkdir()
+    home = Home.find({"BROKER_HOME": str(broker_home)})
+    home.config.mkdir(parents=True)
+    assert broker("run", "--workspace", str(tmp_path / "ws"), "--", "true").code == 0
+    said = broker("receipt", "--verify", "--all", "--level", "anchored")
+    assert (said.code, "no anchor is configured" in said.err) == (2, True)
+    config = home.config / "broker.toml"
+    remote = bare_remote(tmp_path / "remote.git")
+    config.write_text(f'[anchors.audit]\nkind = "git"\nremote = "{remote}"\n')
+    config.chmod(0o600)
+    assert broker("receipt", "anchor").code == 0
+    said = broker("receipt", "--verify", "--all", "--level", "anchored")
+    assert said.code == 0, said.out
+    assert "anchor audit; 2" in said.out or "anchor audit; 3" in said.out
+    for folder in (home.sessions, home.heads, home.ledger, home.checkpoints):
+        shutil.rmtree(folder)
+    said = broker("receipt", "--verify", "--all", "--level", "anchored")
+    assert said.code == 1
+    assert "anchor_missing" in said.out
+
+
+@pytest.mark.parametrize("word", ["--require-seal", "--quick", "--refused", "--continue"])
+def test_what_is_about_one_session_is_not_about_all(broker: Console, word: str) -> None:
+    """An option that `--all` would pass over is an error, not a demand that nobody made."""
+    said = broker("receipt", "--verify", "--all", word)
+    assert said.code == 2
+    assert "--all verifies every session" in said.err

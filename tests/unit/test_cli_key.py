@@ -86,6 +86,8 @@ def test_a_lost_key_is_not_made_anew(broker: Console, home: Home) -> None:
     assert said.code == 2
     assert "from a copy" in said.err
     assert not (home.keys / "receipt.key").exists()
+    assert broker("key", "new", "--old-is-lost").code == 0
+    assert (home.keys / "receipt.key").exists()
 
 
 def test_an_older_installation_gets_a_signing_key(broker: Console, home: Home) -> None:

@@ -14,6 +14,7 @@ from broker.receipt import Verdict
 from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import inspecting
 from broker.receipt.verify import judge
+from tests.forwardkit import fill_forward
 from tests.receiptkit import AT, KEY, Scene
 
 
@@ -94,6 +95,16 @@ def test_without_a_key_nothing_is_kept(scene: Scene, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs the key"):
         StateFile.of(str(tmp_path / "kept"), what)
     assert StateFile.of(str(tmp_path / "kept"), replace(what, key=KEY)).since is None
+
+
+def test_a_forward_secure_session_is_verified_whole(scene: Scene, tmp_path: Path) -> None:
+    """Its line key moves on with each line, so no state could be gone on from; that is told."""
+    fill_forward(scene.receipts, "s4", 3).close()
+    for _ in range(2):
+        verdict = verified(scene, "s4", tmp_path / "kept")
+        assert verdict.trusted_before == 0
+        assert "always verified whole" in verdict.warnings[-1]
+    assert not (tmp_path / "kept").exists()
 
 
 def test_there_is_a_core() -> None:

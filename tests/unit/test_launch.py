@@ -321,11 +321,12 @@ def test_an_agent_that_puts_another_socket_in_place_is_stopped(bench: Bench, how
 
 
 def test_a_lost_key_is_told(bench: Bench) -> None:
-    """A new key is made only with a warning when there are receipts of an older one."""
+    """Where there are receipts of a key that is gone, no other takes its place by itself."""
     assert "warning" not in launch(bench, "true")[1]
     key_path(bench.home).unlink()
-    assert "is gone and a new one is made" in launch(bench, "true")[1]
-    assert "warning" not in launch(bench, "true")[1]
+    with pytest.raises(UnverifiableError, match="is gone"):
+        launch(bench, "true")
+    assert not key_path(bench.home).exists()
 
 
 @pytest.mark.parametrize(

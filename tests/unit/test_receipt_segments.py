@@ -14,12 +14,15 @@ from broker.receipt import scan, segments
 from broker.receipt.chain import Chain
 from tests.receiptkit import KEY, Scene, fill, new_receipts
 
+ALONE = segments._alone
+
 
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """A receipt of 61 lines, open, and its size; segments of some lines each."""
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 4_000)
     monkeypatch.setattr(segments, "_LAST_BYTES", 1_000)
+    monkeypatch.setattr(segments, "_alone", lambda: True)  # whatever other tests have left
     scene = Scene(new_receipts(tmp_path))
     fill(scene.receipts, "s1", 60).close()
     fd = os.open(scene.path("s1"), os.O_RDONLY)
@@ -48,12 +51,14 @@ def test_small_files_and_threads_are_left_alone(
     opened: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is forked beside another thread, or for a file of one segment."""
+    monkeypatch.setattr(segments, "_alone", ALONE)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
     assert shared(opened, Chain("s1", KEY)).n == 0
     done.set()
     thread.join()
+    monkeypatch.setattr(segments, "_alone", lambda: True)
     monkeypatch.setattr(segments, "SEGMENT_BYTES", opened[1])
     assert shared(opened, Chain("s1", KEY)).n == 0
 

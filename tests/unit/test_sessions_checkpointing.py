@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import threading
@@ -303,3 +304,15 @@ def test_an_unsafe_signing_key_begins_no_session(bench: Bench) -> None:
     (bench.home.keys / "signing.key").chmod(0o644)
     with pytest.raises(BrokerError, match="chmod 600"):
         bench.open()
+
+
+def test_a_session_that_was_dropped_keeps_no_thread(tmp_path: Path) -> None:
+    """Who lets a session go without sealing it is not left with a thread for each."""
+    before = {thread.ident for thread in threading.enumerate()}
+    session = Bench(tmp_path).open()
+    mine = [t for t in threading.enumerate() if t.ident not in before]
+    assert [thread.name for thread in mine] == ["checkpoints"]
+    del session
+    gc.collect()
+    mine[0].join(10)
+    assert not mine[0].is_alive()

@@ -32,6 +32,7 @@ MAX_LABEL_CHARS: Final = 63  # characters between two dots of a host name (RFC 1
 MAX_ARGUMENT_DEPTH: Final = 64  # nesting of a call's arguments
 MAX_ARGUMENT_VALUES: Final = 1_000_000  # values in a call's arguments, at any depth
 MAX_SUBJECTS: Final = 100_000  # paths and URLs in one call
+MAX_SUBJECT_CHARS: Final = 32 * 2**20  # characters of all paths and URLs of one call, spelled out
 MAX_NESTED_CALLS: Final = 1_000  # calls inside one call
 MAX_LINK_HOPS: Final = 40  # symbolic links followed for one path (Linux: MAXSYMLINKS)
 MAX_PATH_STEPS: Final = 1_000_000  # path components read for one call

@@ -22,7 +22,7 @@ from broker.catalogs import Catalogs
 from broker.limits import MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
 from broker.resolution.arguments import Unreadable, canonical_digest, clean, examine
 from broker.resolution.places import DiskPaths, Paths
-from broker.resolution.reading import Reading
+from broker.resolution.reading import Reading, Taken
 from broker.resolution.realpaths import PathError
 from broker.resolution.winpaths import WindowsPaths, is_windows
 
@@ -104,7 +104,7 @@ class Resolver:
         if not isinstance(values, dict):
             fault = Fault("arguments", "", "the arguments are no object")
             return Call(tool, server, fault=fault, digest=digest)
-        reading = Reading(self._paths, tally.base)
+        reading = Reading(self._paths, tally.base, tally.taken)
         nested: list[Call] = []
         failed: Fault | None = None
         try:
@@ -160,12 +160,13 @@ class Resolver:
 class _Tally:
     """What one call and all calls inside it hold together, and where their paths start."""
 
-    __slots__ = ("base", "calls", "subjects")
+    __slots__ = ("base", "calls", "subjects", "taken")
 
     def __init__(self, base: str) -> None:
         self.base = base
         self.calls = 0
         self.subjects = 0
+        self.taken = Taken()
 
     def count(self, reading: Reading) -> None:
         self.subjects += len(reading.paths) + len(reading.urls)

@@ -36,8 +36,8 @@ class Clock:
 class Bench:
     """A home and a workspace, and sessions in them."""
 
-    def __init__(self, root: Path) -> None:
-        self.home = Home.find({"BROKER_HOME": str(root / "home")})
+    def __init__(self, root: Path, home: Home | None = None) -> None:
+        self.home = home or Home.find({"BROKER_HOME": str(root / "home")})
         self.workspace = root / "ws"
         (self.workspace / "src").mkdir(parents=True)
         (self.workspace / "src" / "a.py").write_text("a = 1\n", encoding="utf-8")

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -32,7 +33,8 @@ Examples:
 \b
 Accepts a session as it is now: its lines verify, and are not what its head or the ledger says of
 them. From then on that state is the one to keep, and every verdict says that it was adopted.
-A receipt that does not verify by itself cannot be adopted.
+A receipt that does not verify by itself cannot be adopted. Of a forward-secure session only the
+auditor can tell: bring --auditor-key FILE for as long as this takes, and take it away again.
 With --ledger another ledger begins, in which every session that verifies is adopted; what is left
 of the old one is kept beside it.
 Exit code: 0 adopted, 1 it does not verify by itself, 2 nothing is wrong, or it cannot be done.
@@ -60,14 +62,25 @@ def adopt(
     ledger: Annotated[
         bool, typer.Option("--ledger", help="Begin another ledger, and adopt what verifies.")
     ] = False,
+    auditor_key: Annotated[
+        str | None,
+        typer.Option(
+            "--auditor-key",
+            metavar="FILE",
+            help="Check the tags of a forward-secure session with this private key.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Accept a session as it is now, and say why."""
     from broker.receipt.repair import adopt as adopt_session
     from broker.receipt.repair import adopt_ledger
+    from broker.receipt.sealing import load_auditor
 
     if ledger == (id_ is not None):
         raise InputError("name one session, or give --ledger")
+    if ledger and auditor_key is not None:
+        raise InputError("--auditor-key goes with one session: leave it out beside --ledger")
     receipts = _receipts()
     if id_ is None:
         adopted, left = adopt_ledger(receipts, reason=reason, at=time.time_ns())
@@ -79,8 +92,9 @@ def adopt(
                 out(f"    not adopted, since it does not verify: {printable(sid)}")
         return ALLOWED
     sid = receipts.find(id_)
+    auditor = None if auditor_key is None else load_auditor(Path(auditor_key))
     with _not_running(receipts, sid):
-        found = adopt_session(receipts, sid, reason=reason, at=time.time_ns())
+        found = adopt_session(receipts, sid, reason=reason, at=time.time_ns(), auditor=auditor)
     return _told("adopted", sid, found.reason, found.message, as_json)
 
 

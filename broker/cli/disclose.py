@@ -11,6 +11,7 @@ gets the file and the receipt can prove each value with `verify-disclosure`.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,6 @@ from broker.errors import Break, InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from broker.home import Home
     from broker.receipt import Entry, Receipts
 
 Line = Annotated[int | None, typer.Option("--line", metavar="N", help="Only of this line.", min=0)]
@@ -58,7 +58,8 @@ Example:
 
 \b
 The receipt still verifies: its line holds the commitment, not the value. That it was erased,
-and why, is kept in the ledger. Copies that were handed on are not reached.
+and why, stands in the ledger for good, and every verdict says it. Copies that were handed on are
+not reached.
 """
 
 
@@ -80,9 +81,7 @@ def disclose(
         if line in (None, entry.n) and field in (None, name)
     ]
     if not found:
-        raise InputError(
-            f"session `{store.sid}` holds no such value: none was concealed, or erased"
-        )
+        raise _nothing(store.sid)
     content = "".join(f"{text}\n" for text in found)
     if output is None:
         out(content.rstrip("\n"))
@@ -98,20 +97,17 @@ def verify_disclosure(
     as_json: Json = False,
 ) -> int:
     """Prove that values are the ones a receipt committed to."""
-    from broker.receipt.commitment import by_digest, committed, shown
+    from broker.receipt import commitment
 
-    handed = _handed_on(file_bytes(file, "the disclosures"))
+    handed = handed_on(file_bytes(file, "the disclosures"))
     store = _Store.find(id_)
     proven: list[dict[str, Any]] = []
     try:
         for entry in store.entries():
-            texts = by_digest(handed.pop(entry.n, ()))
-            if not set(texts) <= set(committed(entry.data)):
-                raise _unproven(entry.n)
-            values, _ = shown(entry.data, texts)
+            values = commitment.proven(entry.data, handed.pop(entry.n, ()))
             proven += [{"n": entry.n, "field": k, "value": v} for k, v in sorted(values.items())]
         if handed:
-            raise _unproven(min(handed))
+            raise _no_line(min(handed))
     except Break as error:
         if as_json:
             json_out({"sid": store.sid, "proven": False, "message": error.message})
@@ -144,9 +140,7 @@ def erase(
         if line in (None, entry.n) and field in (None, name)
     ]
     if not found:
-        raise InputError(
-            f"session `{store.sid}` holds no such value: none was concealed, or erased"
-        )
+        raise _nothing(store.sid)
     store.erase(found, reason)
     for n, name, _ in found:
         out(f"erased: line {n}, {printable(name)}")
@@ -157,8 +151,8 @@ def _nothing(sid: str) -> InputError:
     return InputError(f"session `{sid}` holds no such value: none was concealed, or it was erased")
 
 
-def _unproven(n: int) -> Break:
-    return Break("disclosure", f"line {n} did not commit to what is shown for it", line=n)
+def _no_line(n: int) -> Break:
+    return Break("disclosure", f"line {n} is not there to commit to anything")
 
 
 def _said(value: object) -> str:
@@ -167,8 +161,13 @@ def _said(value: object) -> str:
     return printable(value) if isinstance(value, str) else shown(value)
 
 
-def _handed_on(content: bytes) -> dict[int, list[str]]:
-    """Return disclosures by the line they are for."""
+def handed_on(content: bytes) -> dict[int, list[str]]:
+    """
+    Return disclosures by the line they are for, from a file of them.
+
+    Raises:
+        InputError: it holds none, or is of another form.
+    """
     from broker.cli.jsontext import read_json
 
     found: dict[int, list[str]] = {}
@@ -197,8 +196,7 @@ def _write_new(name: str, content: str) -> None:
 class _Store:
     """One session's receipt and the values beside it."""
 
-    def __init__(self, home: Home, receipts: Receipts, sid: str) -> None:
-        self.home = home
+    def __init__(self, receipts: Receipts, sid: str) -> None:
         self.receipts = receipts
         self.sid = sid
         self.path: Path = receipts.path(sid)
@@ -211,14 +209,16 @@ class _Store:
 
         home = Home.find(os.environ)
         receipts = Receipts(home, installation_key(home))
-        return cls(home, receipts, receipts.find(id_))
+        return cls(receipts, receipts.find(id_))
 
     def entries(self) -> Iterator[Entry]:
-        from broker.cli.wires import installation_key
-        from broker.receipt import read_entries
+        """Yield the entries, each verified, with the key that the ledger names."""
+        from broker.receipt.audit import expect
+        from broker.receipt.inspection import inspecting
 
-        head = self.receipts.head_path(self.sid)
-        return read_entries(self.path, installation_key(self.home), head, sid=self.sid)
+        expected = expect(self.receipts, self.sid)
+        with inspecting(expected.evidence, expected.marks) as found:
+            yield from found.entries()
 
     def kept(self) -> Mapping[str, str]:
         from broker.sessions.conceal import Disclosures
@@ -236,7 +236,17 @@ class _Store:
                     yield entry, read_disclosure(kept[promised]).name, kept[promised]
 
     def erase(self, found: list[tuple[int, str, str]], reason: str) -> None:
-        """Record what is to be erased and why, and then erase it."""
+        """Record in the ledger what is to be erased and why, and then erase it."""
+        from broker.receipt.repair import checked_reason
         from broker.sessions.conceal import Disclosures
 
+        said = checked_reason(reason)
+        ledger = self.receipts.ledger
+        listed = ledger.read().sessions.get(self.sid)
+        if listed is None:
+            raise InputError(f"the ledger does not name session `{self.sid}`")
+        told = {(each.n, each.field) for each in listed.erased}
+        for n, name, _ in found:
+            if (n, name) not in told:  # or a crash came between the row and the erasing
+                ledger.redact(self.sid, n=n, field=name, reason=said, at=time.time_ns())
         Disclosures(self.path.parent).erase({promised for _, _, promised in found})

@@ -181,7 +181,8 @@ def _of_file(asked: Asked, home: Home) -> Evidence:
             "--checkpoint FILE, or accept that by --no-head"
         )
     vkeys = () if checkpoint is None else _vkeys(asked, home)
-    return Evidence(path, stated_sid(path), key, head, checkpoint, vkeys, auditor)
+    sid = stated_sid(path, head, checkpoint)
+    return Evidence(path, sid, key, head, checkpoint, vkeys, auditor)
 
 
 def _key_for_copy(asked: Asked, home: Home) -> Key | None:

@@ -18,12 +18,13 @@ import typer
 
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import err, out, printable, raw_out
-from broker.cli.receipt import CheckpointFile, HeadFile, Id, KeyFile, NoHead, Vkeys
+from broker.cli.receipt import AuditorKeyFile, CheckpointFile, HeadFile, Id, KeyFile, NoHead, Vkeys
 from broker.cli.verdicts import broken
 from broker.errors import Break, InputError, UnverifiableError
 
 if TYPE_CHECKING:
     from broker.home import Home
+    from broker.receipt.audit import Expected
     from broker.receipt.evidence import Evidence
     from broker.receipt.signing import SigningKey
     from broker.receipt.verify import Verdict
@@ -44,6 +45,7 @@ FORMAT  in-toto         one signed statement about the whole session (DSSE)
         csv             a table, with nothing in it that a spreadsheet runs
         bundle          a folder that an auditor checks without this program
 in-toto lists up to 10 000 decisions and counts the rest; the others have no limit.
+Of a forward-secure session only --auditor-key FILE checks every tag; the warning says so.
 Exports are views: every record carries the hash of its line, and the receipt is the evidence.
 
 \b
@@ -83,8 +85,10 @@ def export(
     no_head: NoHead = False,
     checkpoint: CheckpointFile = None,
     vkey: Vkeys = None,
+    auditor_key: AuditorKeyFile = None,
 ) -> int:
     """Write a verified session in a format that other programs read."""
+    from broker.cli.auditing import expected_by_ledger
     from broker.cli.evidence import Asked, evidence
     from broker.export import formats
     from broker.export.source import Source
@@ -98,14 +102,17 @@ def export(
     if disclosures is not None and format_ != formats.BUNDLE:
         raise InputError("--disclosures go into a bundle: give --format bundle")
     home = Home.find(os.environ)
-    asked = Asked(id_, None, key_file, head, no_head, checkpoint, tuple(vkey or ()))
-    what = evidence(asked, home)
+    vkeys = tuple(vkey or ())
+    asked = Asked(id_, None, key_file, head, no_head, checkpoint, vkeys, auditor_key)
     now = time.time_ns()
     try:
+        what = evidence(asked, home)
+        rows = expected_by_ledger(asked, what, home)
+        what = what if rows is None else rows.evidence
         if format_ == formats.BUNDLE:
-            verdict = _bundle(home, what, output, disclosures, now)
+            verdict = _bundle(home, what, rows, output=output, disclosures=disclosures, now=now)
         else:
-            source = Source(what, now)
+            source = Source(what, now, rows)
             signer = signing_key(home) if format_ in formats.SIGNED else None
             _write(formats.pieces(format_, source, signer=signer, at=now), output)
             verdict = source.verdict
@@ -158,15 +165,24 @@ def _tell(verdict: Verdict, output: str | None) -> None:
 
 
 def _bundle(
-    home: Home, what: Evidence, output: str | None, disclosures: str | None, now: int
+    home: Home,
+    what: Evidence,
+    rows: Expected | None,
+    *,
+    output: str | None,
+    disclosures: str | None,
+    now: int,
 ) -> Verdict:
+    from broker.cli.disclose import handed_on
     from broker.cli.typed import file_bytes
     from broker.export import bundle
 
     if output is None:
         raise InputError("a bundle is a folder: name it with -o")
-    values = None if disclosures is None else file_bytes(disclosures, "the disclosures")
-    return bundle.write(Path(output), what, signing_key(home), now=now, disclosures=values)
+    content = None if disclosures is None else file_bytes(disclosures, "the disclosures")
+    values = None if content is None else handed_on(content)
+    signer = signing_key(home)
+    return bundle.write(Path(output), what, signer, now=now, expected=rows, disclosures=values)
 
 
 def _verifier(id_: str | None, format_: str | None, output: str | None) -> int:

@@ -139,19 +139,16 @@ def rotate(as_json: Json = False) -> int:
     from broker.home import Home
     from broker.receipt.rotation import finish
     from broker.receipt.rotation import rotate as rotated
-    from broker.sessions.alive import running
     from broker.sessions.recovery import seal_abandoned
 
     home = Home.find(os.environ)
     finish(home)
     key, _ = _in_use(home)
-    busy = running(home.sessions)
-    if busy:
-        raise InputError(f"session `{busy[0]}` is running: end it first")
+    _refuse_running(home)
     for old in seal_abandoned(home, key, time.time_ns):
         if old.fault:
             raise InputError(f"session `{old.sid}` is not ended: {printable(old.fault)}")
-    changed = rotated(home, time.time_ns())
+    changed = rotated(home, time.time_ns(), may=lambda: _refuse_unended(home))
     key, signing = _in_use(home)
     if as_json:
         return _tell(home, key, signing, as_json)
@@ -159,6 +156,24 @@ def rotate(as_json: Json = False) -> int:
     out("archived: the old line key and the old vkey; the old seed is gone")
     out()
     return _tell(home, key, signing, as_json)
+
+
+def _refuse_running(home: Home) -> None:
+    from broker.sessions.alive import running
+
+    busy = running(home.sessions)
+    if busy:
+        raise InputError(f"session `{busy[0]}` is running: end it first")
+
+
+def _refuse_unended(home: Home) -> None:
+    """Refuse where a session has begun since the abandoned ones were sealed, and is not over."""
+    from broker.sessions.alive import abandoned
+
+    _refuse_running(home)
+    for sid, lock in abandoned(home.sessions):
+        lock.drop()
+        raise InputError(f"session `{sid}` was killed meanwhile: try again, and it is sealed first")
 
 
 @app.command("archive", epilog=ARCHIVE_EXAMPLES)

@@ -29,6 +29,7 @@ from broker.errors import Break, BrokerError, InputError, UnverifiableError
 
 if TYPE_CHECKING:
     from broker.cli.evidence import Asked
+    from broker.cli.kept import Kept
     from broker.receipt.demand import Demand
     from broker.receipt.inspection import Inspection
 
@@ -243,19 +244,21 @@ class _Telling:
         """Return the exit code."""
         from broker.cli.anchored import anchored
         from broker.cli.auditing import expected_by_ledger
-        from broker.cli.evidence import evidence
+        from broker.cli.evidence import evidence, is_file
+        from broker.cli.kept import Kept
         from broker.home import Home
         from broker.receipt.inspection import inspecting
         from broker.receipt.verify import expected, judge
 
         home = Home.find(os.environ)
-        what = evidence(asked, home)
+        try:
+            what = evidence(asked, home)
+        except Break as error:  # of a copy's first line, which names the session
+            return self._broken(error, iter(()))
+        kept = Kept(None if is_file(asked.id) else what.path.parent)
         state = None if self._how.since is None else StateFile.of(self._how.since, what)
         since = None if state is None else state.since
-        if self._document is None:
-            out(paint(f"receipt {what.sid}", "bold") + f"  {printable(str(what.path))}")
-        else:
-            self._document.begin(what.sid, str(what.path))
+        self._begin(what.sid, str(what.path))
         rows, marks = None, expected(demand)
         unasked: tuple[str, ...] = ()
         try:
@@ -267,12 +270,12 @@ class _Telling:
                     marks = (*marks, *held)
             with inspecting(what, marks, since, state is not None) as found:
                 try:
-                    self._read(found)
+                    self._read(found, kept)
                     verdict = judge(found, demand, time.time_ns())
                     if rows is not None:
                         verdict = rows.settle(verdict)
-                        warnings = (*verdict.warnings, *unasked)
-                        verdict = replace(verdict, warnings=warnings)
+                    warnings = (*verdict.warnings, *unasked, *kept.warnings)
+                    verdict = replace(verdict, warnings=warnings)
                 except Break as first:
                     further = found.breaks(first) if self._how.goes_on else iter(())
                     return self._broken(first, further)
@@ -292,7 +295,13 @@ class _Telling:
                 out(line)
         return ALLOWED
 
-    def _read(self, found: Inspection) -> None:
+    def _begin(self, sid: str, path: str) -> None:
+        if self._document is None:
+            out(paint(f"receipt {sid}", "bold") + f"  {printable(path)}")
+        else:
+            self._document.begin(sid, path)
+
+    def _read(self, found: Inspection, kept: Kept) -> None:
         """Verify to the end, and show the entries that are asked for."""
         from broker.cli.progress import progress
         from broker.cli.story import refuses, story_line
@@ -308,10 +317,11 @@ class _Telling:
             for entry in found.entries(bar):
                 if how.show == "refused" and not refuses(entry):
                     continue
+                shown = kept.shown(entry.data)
                 if self._document is not None:
-                    self._document.entry(entry)
+                    self._document.entry(entry, shown)
                 else:
-                    out(story_line(entry))
+                    out(story_line(entry, shown))
 
     def _broken(self, first: Break, further: Iterator[Break]) -> int:
         if self._document is not None:

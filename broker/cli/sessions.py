@@ -161,6 +161,7 @@ def _first_intent(receipts: Receipts, sid: str, key: Key) -> str:
     """
     import json
 
+    from broker.cli.kept import Kept
     from broker.receipt import disk
     from broker.receipt.chain import Chain
 
@@ -173,5 +174,8 @@ def _first_intent(receipts: Receipts, sid: str, key: Key) -> str:
     for line in lines[:_INTENT_LINES]:
         chain.accept(line)
         if chain.kind == "intent":
-            return str(json.loads(chain.text).get("line", ""))
+            data = json.loads(chain.text)
+            shown = Kept(receipts.path(sid).parent).shown(data)
+            values = {**data, **(shown.values if shown else {})}
+            return str(values.get("line", "(kept out)" if shown else ""))
     return ""

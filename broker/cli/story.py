@@ -17,6 +17,7 @@ from broker.cli.output import paint, printable
 from broker.instants import format_instant
 
 if TYPE_CHECKING:
+    from broker.cli.kept import Shown
     from broker.receipt import Entry
 
 _NUMBER: Final = 4  # columns for an entry's number
@@ -31,19 +32,26 @@ def refuses(entry: Entry) -> bool:
     return entry.data.get("decision") == "refuse"
 
 
-def story_line(entry: Entry) -> str:
-    """Return one entry as one line: number, time of day, what happened, and to what."""
+def story_line(entry: Entry, shown: Shown | None = None) -> str:
+    """
+    Return one entry as one line: number, time of day, what happened, and to what.
+
+    Args:
+        entry: the entry.
+        shown: what is held of the values that it only commits to.
+    """
     day, time = format_instant(entry.at).rstrip("Z").split("T")
     time = (time if "." in time else time + ".").ljust(12, "0")
     word, colour = _word(entry)
-    hidden = entry.data.get("_sd")
-    data = entry.data
-    if isinstance(hidden, list):
+    data, kept_out = entry.data, 0
+    promised = data.get("_sd")
+    if isinstance(promised, list):
         data = {name: value for name, value in data.items() if name != "_sd"}
-    told = _TELLERS.get(entry.kind, _data)(data)
-    if isinstance(hidden, list):
-        kept_out = f"({len(hidden)} field{'' if len(hidden) == 1 else 's'} kept out)"
-        told = f"{told}  {kept_out}" if data and told else kept_out
+        data |= shown.values if shown is not None else {}
+        kept_out = len(promised) if shown is None else shown.kept_out
+    told = _TELLERS.get(entry.kind, _data)(data) if data else ""
+    if kept_out:
+        told = f"{told}  ({kept_out} field{'s'[: kept_out > 1]} kept out)".lstrip()
     if entry.kind == "open":
         told = f"{day} UTC  {told}"
     happened = paint(word.ljust(_KIND), colour)

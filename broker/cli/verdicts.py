@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from broker.cli.output import out, paint, printable
 
 if TYPE_CHECKING:
+    from broker.cli.kept import Shown
     from broker.errors import Break, BrokerError
     from broker.receipt import Entry, Verdict
 
@@ -101,12 +102,15 @@ class Document:
         out(f'{{"sid": {json.dumps(sid)}, "path": {json.dumps(path)},\n "entries": [')
         self._begun = True
 
-    def entry(self, entry: Entry) -> None:
-        """Write one entry."""
+    def entry(self, entry: Entry, shown: Shown | None = None) -> None:
+        """Write one entry, with what is held of the values that it only commits to."""
         from broker.instants import format_instant
 
         data = {"n": entry.n, "at": format_instant(entry.at), "kind": entry.kind}
-        self._member({**data, "data": entry.data})
+        beside: dict[str, object] = {}
+        if shown is not None:
+            beside = {"disclosed": shown.values, "kept_out": shown.kept_out}
+        self._member({**data, "data": entry.data, **beside})
 
     def _member(self, value: object) -> None:
         out(("  " if self._lists == 0 else "  ,") + json.dumps(value))
@@ -166,6 +170,7 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
         "trusted_before": verdict.trusted_before,
         "trusted_since": _instant(verdict.trusted_since) if verdict.trusted_before else None,
         "quick": verdict.quick,
+        "erased": verdict.erased,
         "warnings": list(verdict.warnings),
     }
 

@@ -20,6 +20,7 @@ import typer
 
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import json_out, out, paint, printable
+from broker.cli.receipt import AuditorKeyFile
 from broker.cli.typed import Json
 from broker.cli.verdicts import break_document, broken
 from broker.errors import Break, InputError, UnverifiableError
@@ -43,7 +44,9 @@ With ID, every record is compared with that session's verified receipt. Without:
   agent-receipts  every signature and every link
   aat             count and root, with --checkpoint
   otel, csv       nothing: they say nothing about themselves
-The public key is this installation's unless --vkey gives another.
+The public key is this installation's unless --vkey gives another; one of before counts where the
+ledger leads from it to the one in use, and with ID only if it was in use when that session began,
+or later.
 
 \b
 Exit code: 0 it is as it was exported, 1 it is not, 2 that cannot be told.
@@ -61,8 +64,15 @@ class _Asked:
     vkey: str | None
     checkpoint: str | None
 
-    def key(self) -> VerifyKey:
-        return _key(self.vkey)
+    def keys(self) -> tuple[VerifyKey, ...]:
+        """Return the public key that was named, else those of this installation, latest last."""
+        from broker.cli.trusted import trusted_keys
+        from broker.cli.typed import verification_key
+        from broker.home import Home
+
+        if self.vkey is not None:
+            return (verification_key(self.vkey),)
+        return trusted_keys(Home.find(os.environ), self.source.sid if self.source else None)
 
 
 def verify_export(
@@ -87,6 +97,7 @@ def verify_export(
         str | None,
         typer.Option("--checkpoint", metavar="FILE", help="The receipt's signed checkpoint."),
     ] = None,
+    auditor_key: AuditorKeyFile = None,
     as_json: Json = False,
 ) -> int:
     """Check that an export says what its receipt says."""
@@ -96,12 +107,12 @@ def verify_export(
 
     if format_ is not None and format_ not in FORMATS:
         raise InputError(f"give --format one of {', '.join(FORMATS)}")
-    source = _source(Home.find(os.environ), id_) if id_ is not None else None
-    asked = _Asked(source, receipt, vkey, checkpoint)
     with _opened(file) as stream:
         name = format_ or recognised(_start(stream))
         try:
-            told = _check(name, stream, asked)
+            home = Home.find(os.environ)
+            source = _source(home, id_, auditor_key) if id_ is not None else None
+            told = _check(name, stream, _Asked(source, receipt, vkey, checkpoint))
         except Break as error:
             return _refused(name, error, as_json)
     if as_json:
@@ -120,20 +131,15 @@ def _refused(name: str, error: Break, as_json: bool) -> int:
     return REFUSED
 
 
-def _source(home: Home, id_: str) -> Source:
+def _source(home: Home, id_: str, auditor_key: str | None) -> Source:
+    from broker.cli.auditing import expected_by_ledger
     from broker.cli.evidence import Asked, evidence
     from broker.export.source import Source
 
-    return Source(evidence(Asked(id_), home), time.time_ns())
-
-
-def _key(typed: str | None) -> VerifyKey:
-    """Return the public key that was named, else the one that this installation pins."""
-    from broker.cli.typed import verification_key
-    from broker.home import Home
-    from broker.receipt.keyring import public_key
-
-    return public_key(Home.find(os.environ)) if typed is None else verification_key(typed)
+    asked = Asked(id_, auditor_key=auditor_key)
+    what = evidence(asked, home)
+    rows = expected_by_ledger(asked, what, home)
+    return Source(what if rows is None else rows.evidence, time.time_ns(), rows)
 
 
 def _check(name: str, stream: BinaryIO, asked: _Asked) -> list[str]:
@@ -164,8 +170,9 @@ def _check_statement(stream: BinaryIO, asked: _Asked) -> list[str]:
     from broker.export import intoto
 
     content = stream.read(intoto.MAX_ENVELOPE_BYTES + 1)
-    key = asked.key()
-    statement = intoto.open_statement(content, [key])
+    keys = asked.keys()
+    statement = intoto.open_statement(content, keys)
+    key = next(key for key in keys if _signed(content, key))
     told = [f"signed by {key.name}"]
     if asked.source is None and asked.receipt is None:
         return [*told, "subject not compared: give the receipt"]
@@ -179,10 +186,25 @@ def _check_statement(stream: BinaryIO, asked: _Asked) -> list[str]:
     return [*told, f"of this receipt{since}"]
 
 
+def _signed(content: bytes, key: VerifyKey) -> bool:
+    from broker.export import intoto
+
+    try:
+        intoto.open_statement(content, [key])
+    except Break:
+        return False
+    return True
+
+
 def _check_credentials(stream: BinaryIO, asked: _Asked) -> list[str]:
     from broker.export import agent_receipts, compare
 
-    key = asked.key()
+    keys = asked.keys()
+    first = stream.readline(_CHUNK_BYTES)
+    stream.seek(0)
+    # What it names as its signer only chooses among keys that are trusted; the signature decides.
+    named = (key for key in keys if agent_receipts.method(key.public).encode() in first)
+    key = next(named, keys[-1])
     source = asked.source
     remade = None
     if source is not None:
@@ -201,7 +223,7 @@ def _promise(asked: _Asked) -> Promise:
     from broker.receipt.note import open_note
 
     content = read_checkpoint(Path(str(asked.checkpoint)))
-    found = Checkpoint.parse(open_note(content, [asked.key()]).text)
+    found = Checkpoint.parse(open_note(content, asked.keys()).text)
     return Promise(found.size, found.root)
 
 

@@ -8,6 +8,7 @@ Decided here: what lies in it. Not decided here: what the verifier in it does
     statement.dsse.json  what they come to, signed (in-toto)
     checkpoint           their count and root, signed, where there is one
     signing.vkey         the public key of both signatures
+    checkpoint.vkey      that of the checkpoint, where the keys were changed since
     disclosures.jsonl    values that lines only commit to, where some were chosen
     verify_receipt.py    a verifier in one file, which needs nothing but Python
     README.txt           how to go about it
@@ -26,15 +27,20 @@ never a copy of the file.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from broker.errors import Break
 from broker.export import intoto
 from broker.export.outlet import new_folder, whole_file
 from broker.export.source import Source
+from broker.receipt.audit import Expected
 from broker.receipt.checkpoint import of_receipt, open_checkpoint, read_checkpoint
+from broker.receipt.commitment import proven
+from broker.receipt.entry import canonical
 from broker.receipt.evidence import Evidence
 from broker.receipt.signing import SigningKey
 from broker.receipt.verify import Verdict
@@ -44,6 +50,7 @@ RECEIPT: Final = "receipt.jsonl"
 STATEMENT: Final = "statement.dsse.json"
 CHECKPOINT: Final = "checkpoint"
 VKEY: Final = "signing.vkey"
+CHECKPOINT_VKEY: Final = "checkpoint.vkey"
 DISCLOSURES: Final = "disclosures.jsonl"
 
 _README: Final = """\
@@ -64,7 +71,9 @@ The public key is signing.vkey. Ask for it on another way too, and compare:
 statement.dsse.json says the same in the form of in-toto: a Statement v1 in a DSSE envelope, whose
 subject is the SHA-256 of receipt.jsonl.
 """
-_SIGNED: Final = "--vkey signing.vkey --checkpoint checkpoint"
+_SIGNED: Final = "--vkey {} --checkpoint checkpoint"
+_CHANGED: Final = """
+It was made with an earlier key of this installation, checkpoint.vkey: compare that one as well."""
 _COVERED: Final = "The signature covers every line that is here."
 _LATER: Final = """\
 The signature covers every line that is here.
@@ -86,7 +95,8 @@ def write(
     signer: SigningKey,
     *,
     now: int,
-    disclosures: bytes | None = None,
+    expected: Expected | None = None,
+    disclosures: Mapping[int, Sequence[str]] | None = None,
 ) -> Verdict:
     """
     Write the folder.
@@ -99,38 +109,62 @@ def write(
         evidence: the receipt, and what it is verified with.
         signer: signs the statement.
         now: the instant, in nanoseconds.
-        disclosures: values that lines commit to, as they are handed on; None hands on none.
+        expected: what the ledger expects of the receipt, where it was asked.
+        disclosures: values to hand on, by the number of the line that commits to them.
 
     Raises:
-        Break, UnverifiableError: the receipt does not verify; the folder holds no receipt then.
+        Break, UnverifiableError: the receipt does not verify, or its lines do not commit to what
+            is to be handed on (``disclosure``); the folder holds no receipt then.
         InputError: it cannot be written.
     """
     new_folder(folder)
-    covered = None
+    covered, vkey = None, VKEY
     if evidence.checkpoint is not None and os.path.lexists(evidence.checkpoint):
         content = read_checkpoint(evidence.checkpoint)
-        covered = open_checkpoint(content, evidence.vkeys, of_receipt(evidence.sid)).size
+        note = open_checkpoint(content, evidence.vkeys, of_receipt(evidence.sid))
+        covered = note.size
+        by = next(key for key in evidence.vkeys if note.of(key) != note.origin)
+        if by.vkey != signer.vkey:  # the keys were changed since
+            vkey = CHECKPOINT_VKEY
+            _put(folder / vkey, f"{by.vkey}\n".encode())
         _put(folder / CHECKPOINT, content)
         evidence = replace(evidence, checkpoint=folder / CHECKPOINT)
-    source = Source(evidence, now)
+    source = Source(evidence, now, expected)
     story = intoto.Story()
+    left = dict(disclosures or {})
     with whole_file(folder / RECEIPT) as stream:
         for line in source:
             if covered is None or line.entry.n < covered:
                 stream.write(line.raw + b"\n")
                 story.take(line)
+                proven(line.entry.data, left.pop(line.entry.n, ()))
+        if left:
+            raise Break("disclosure", f"line {min(left)} is not there to commit to anything")
     verdict = source.verdict
     _put(folder / STATEMENT, intoto.sealed(story, verdict, signer))
     _put(folder / VKEY, f"{signer.vkey}\n".encode())
     _put(folder / VERIFIER, verifier())
     if disclosures is not None:
-        _put(folder / DISCLOSURES, disclosures)
-    _put(folder / "README.txt", _readme(verdict, covered, signer).encode())
+        _put(folder / DISCLOSURES, handed_on(disclosures))
+    _put(folder / "README.txt", _readme(verdict, covered, signer, vkey).encode())
     return verdict
 
 
-def _readme(verdict: Verdict, covered: int | None, signer: SigningKey) -> str:
-    how, says = (_CHAINED, _UNSIGNED) if covered is None else (_SIGNED, _COVERED)
+def handed_on(disclosures: Mapping[int, Sequence[str]]) -> bytes:
+    """
+    Return disclosures as they are handed on: each with the number of its line, one a line.
+
+    >>> handed_on({3: ["WyJ4Il0"]})
+    b'{"disclosure":"WyJ4Il0","n":3}\\n'
+    """
+    rows = [{"n": n, "disclosure": text} for n in sorted(disclosures) for text in disclosures[n]]
+    return "".join(f"{canonical(row)}\n" for row in rows).encode()
+
+
+def _readme(verdict: Verdict, covered: int | None, signer: SigningKey, vkey: str) -> str:
+    how, says = (_CHAINED, _UNSIGNED) if covered is None else (_SIGNED.format(vkey), _COVERED)
+    if vkey != VKEY:
+        says += _CHANGED
     if covered is not None and covered < verdict.lines:
         later = verdict.lines - covered
         says = _LATER.format(count="line" if later == 1 else f"{later} lines")

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
+from broker.errors import UnverifiableError
+from broker.receipt.audit import Expected
 from broker.receipt.entry import Entry
 from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import inspecting
@@ -35,15 +37,19 @@ class Source:
     Args:
         evidence: the receipt, and what it is verified with.
         now: the instant; lines dated after it are warned of.
+        expected: what the ledger expects of it, where it was asked.
 
     Iterating raises ``Break`` where the receipt stops being what was signed, or is less than
     it promised, and ``UnverifiableError`` where that cannot be told.
     """
 
-    __slots__ = ("_evidence", "_now", "_verdict")
+    __slots__ = ("_evidence", "_expected", "_now", "_verdict")
 
-    def __init__(self, evidence: Evidence, now: int | None = None) -> None:
+    def __init__(
+        self, evidence: Evidence, now: int | None = None, expected: Expected | None = None
+    ) -> None:
         self._evidence = evidence
+        self._expected = expected
         self._now = now
         self._verdict: Verdict | None = None
 
@@ -53,10 +59,15 @@ class Source:
         return self._evidence.sid
 
     def __iter__(self) -> Iterator[Line]:
-        with inspecting(self._evidence) as found:
-            for entry, raw in found.lines():
-                yield Line(entry, raw)
-            self._verdict = judge(found, now=self._now)
+        expected = self._expected
+        try:
+            with inspecting(self._evidence, expected.marks if expected else ()) as found:
+                for entry, raw in found.lines():
+                    yield Line(entry, raw)
+                verdict = judge(found, now=self._now)
+        except UnverifiableError as error:
+            raise (error if expected is None else expected.absent(error)) from error
+        self._verdict = verdict if expected is None else expected.settle(verdict)
 
     @property
     def verdict(self) -> Verdict:

@@ -32,13 +32,15 @@ from typing import Final, Literal
 from broker.errors import Break, BrokerError, UnverifiableError
 from broker.receipt.book import Book, Listed
 from broker.receipt.evidence import Evidence
+from broker.receipt.inspection import inspecting
 from broker.receipt.keys import Key
+from broker.receipt.ledgernote import check_noted, ledger_note
 from broker.receipt.marks import Mark
-from broker.receipt.merkle import Frontier
-from broker.receipt.verify import Verdict, verify
+from broker.receipt.verify import Verdict, judge
 
 TYPE_CHECKING = False  # as `typing` spells it, without importing it
 if TYPE_CHECKING:
+    from broker.receipt.sealing import Auditor
     from broker.receipt.signing import VerifyKey
     from broker.receipt.store import Receipts
 
@@ -113,7 +115,8 @@ class Expected:
         stands = (verdict.lines, verdict.root, verdict.reason)
         if end is not None and stands != (end.n, end.root, end.reason):
             raise Break("swapped", "the receipt does not end as the ledger says", line=end.n - 1)
-        return replace(verdict, warnings=(*verdict.warnings, *_told(verdict, self.listed)))
+        warnings = (*verdict.warnings, *_told(verdict, self.listed))
+        return replace(verdict, warnings=warnings, erased=len(self.listed.erased))
 
 
 def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expected:
@@ -144,13 +147,24 @@ def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expecte
         )
     vkeys = _vouching(receipts, said, listed, sid)
     evidence = Evidence(
-        receipts.path(sid), sid, key, receipts.head_path(sid), receipts.checkpoint_path(sid), vkeys
+        receipts.path(sid),
+        sid,
+        key,
+        receipts.head_path(sid),
+        receipts.checkpoint_path(sid),
+        vkeys,
+        ending=listed is not None and listed.end is None,
     )
     return Expected(evidence, _marks(listed), listed)
 
 
 def audit(
-    receipts: Receipts, sid: str, *, book: Book | None = None, now: int | None = None
+    receipts: Receipts,
+    sid: str,
+    *,
+    book: Book | None = None,
+    now: int | None = None,
+    auditor: Auditor | None = None,
 ) -> Verdict:
     """
     Verify one receipt, and that it is what the ledger says of it.
@@ -160,12 +174,15 @@ def audit(
         sid: its session.
         book: what the ledger says, where it has been read already.
         now: as for ``verify``.
+        auditor: as for ``verify``.
 
     Raises:
         Break: tampering, loss or a break, in the receipt or in the ledger.
         UnverifiableError: an unsafe or missing file, no key, or nothing to verify.
     """
     expected = expect(receipts, sid, book=book)
+    if auditor is not None:
+        expected = replace(expected, evidence=replace(expected.evidence, auditor=auditor))
     try:
         verdict = _verified(expected, now)
         return expected.settle(verdict)
@@ -173,7 +190,7 @@ def audit(
         if error.reason != "unlisted" or book is not None:
             raise
         # It may have begun after the ledger was read: its row comes after its first line.
-        return audit(receipts, sid, book=receipts.ledger.read(), now=now)
+        return audit(receipts, sid, book=receipts.ledger.read(), now=now, auditor=auditor)
 
 
 def audit_all(
@@ -198,9 +215,9 @@ def audit_all(
     """
     there = [info.sid for info in receipts.sessions()]
     try:
-        checkpoint = _ledger_checkpoint(receipts)
+        checkpoint = ledger_note(receipts)
         book = receipts.ledger.read()
-        _check_covered(receipts, book, checkpoint)
+        check_noted(receipts, book, checkpoint)
     except Break as error:
         book = Book()
         yield Audited(LEDGER, "BROKEN", fault=error)
@@ -266,64 +283,15 @@ def _told_of_ledger(book: Book) -> tuple[str, ...]:
     return tuple(found)
 
 
-# ── the ledger's checkpoint ──
-
-
-def _ledger_checkpoint(receipts: Receipts) -> bytes:
-    """Return it unverified, before the rows are read, so that these are at least as far."""
-    path = receipts.home.ledger / "checkpoint"
-    if not os.path.lexists(path):
-        return b""
-    from broker.receipt.checkpoint import read_checkpoint  # noqa: PLC0415  loads a library
-
-    return read_checkpoint(path)
-
-
-def _check_covered(receipts: Receipts, book: Book, content: bytes) -> None:
-    """
-    Check that the ledger's checkpoint is of these rows.
-
-    Raises:
-        Break: nobody signed it who may, or it is over other rows (``checkpoint_root``) or over
-            more than are left (``truncated``).
-        UnverifiableError: there is no public key to verify it with.
-    """
-    if not content:
-        return
-    from broker.receipt.checkpoint import OF_LEDGER, open_checkpoint  # noqa: PLC0415
-    from broker.receipt.keyring import Keyring, public_key  # noqa: PLC0415
-
-    keyring = Keyring.of(receipts.key.kid, public_key(receipts.home), book.rotations)
-    signed = open_checkpoint(content, keyring.publics, OF_LEDGER)
-    if signed.size > book.n:
-        why = f"the ledger's checkpoint covers {signed.size} rows and {book.n} are left"
-        raise Break("truncated", why, line=book.n, offset=book.size)
-    tree = Frontier()
-    with open(receipts.ledger.path, "rb") as rows:
-        for _ in range(signed.size):
-            tree.append(rows.readline().removesuffix(b"\n"))
-    if tree.root() != signed.root:
-        why = f"the first {signed.size} rows are not those that the ledger's checkpoint signs"
-        raise Break("checkpoint_root", why)
-
-
 # ── one receipt ──
 
 
 def _verified(expected: Expected, now: int | None) -> Verdict:
     """Verify with what the ledger expects; a session that began cannot be absent or empty."""
-    what = expected.evidence
     try:
-        return verify(
-            what.path,
-            key=what.key,
-            head=what.head,
-            sid=what.sid,
-            now=now,
-            checkpoint=what.checkpoint,
-            vkeys=what.vkeys,
-            marks=expected.marks,
-        )
+        with inspecting(expected.evidence, expected.marks) as found:
+            found.run()
+            return judge(found, now=now)
     except UnverifiableError as error:
         raise expected.absent(error) from error
 
@@ -383,5 +351,9 @@ def _unlisted(verdict: Verdict) -> Verdict:
 def _told(verdict: Verdict, listed: Listed) -> Iterator[str]:
     if listed.adopted:
         yield f"adopted by a person as it was found: {listed.adopted}"
+    if listed.erased:
+        count = len(listed.erased)
+        reasons = "; ".join(dict.fromkeys(each.reason for each in listed.erased))
+        yield f"{count} value{'s'[: count > 1]} erased by a person: {reasons}"
     if listed.end is None and verdict.state in ("SEALED", "INTERRUPTED"):
         yield "sealed, and killed before the ledger had its row; the next start writes it"

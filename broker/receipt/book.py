@@ -28,6 +28,8 @@ _SHAPES: Final[dict[str, dict[str, type]]] = {
     "end": {"sid": str, "n": int, "last": str, "root": str, "reason": str},
     "adopt": {**_LISTS, "n": int, "last": str, "reason": str, "found": str},
     "retire": {"sid": str, "reason": str, "found": str},
+    "redact": {"sid": str, "n": int, "field": str, "reason": str},
+    "anchor": {"of": str, "size": int, "root": str, "anchor": str, "digest": str},
     "rotate": {"agreed": str, "kid_from": str, "kid_to": str, "vkey_from": str, "vkey_to": str},
 }
 # Canonical text is sorted by key, so names and types can be compared in one go.
@@ -48,6 +50,14 @@ class EndRow(NamedTuple):
     reason: str
 
 
+class Erased(NamedTuple):
+    """A value that a person erased: of which line and field, and why."""
+
+    n: int
+    field: str
+    reason: str
+
+
 class Listed(NamedTuple):
     """
     What the ledger says of one session.
@@ -55,7 +65,8 @@ class Listed(NamedTuple):
     ``under`` names the installation's key at the time. Instants are kept as the rows spell them.
     ``n`` and ``last`` are the furthest point that a row names: the receipt has at least ``n``
     lines, and line ``n - 1`` hashes to ``last``. ``clash`` holds a reason and a sentence where
-    rows contradict each other. ``adopted`` and ``retired`` hold what a person said.
+    rows contradict each other. ``adopted`` and ``retired`` hold what a person said. ``erased``
+    holds each value once that a person erased.
     """
 
     sid: str
@@ -72,6 +83,7 @@ class Listed(NamedTuple):
     adopted: str = ""
     retired: str = ""
     clash: tuple[str, str] | None = None
+    erased: tuple[Erased, ...] = ()
 
 
 class Rotation(NamedTuple):
@@ -139,18 +151,23 @@ class Book:
                 raise Break("kid", "a rotation names another outgoing key than the one signing")
             self.rotations.append(Rotation(self.n, **data))
             return
+        if kind == "anchor":
+            return  # of no session alone; who verifies an anchor has its evidence
         sid = data["sid"]
         known = self.sessions.get(sid)
         if kind == "begin":
-            if data["kid"] != kid and not data["forward"]:
+            if data["kid"] != kid:
                 raise Break("kid_retired", f"session `{sid}` began under a key that was not in use")
             self.sessions[sid] = _begun(known, data, at, kid)
         elif kind == "adopt":
-            self.sessions[sid] = _adopted(data, at, kid)
+            erased = () if known is None else known.erased
+            self.sessions[sid] = _adopted(data, at, kid)._replace(erased=erased)
         elif known is None:
             raise Break("order", f"a row speaks of session `{sid}`, which never began")
         elif kind == "retire":
             self.sessions[sid] = known._replace(retired=data["reason"], changed_at=at)
+        elif kind == "redact":
+            self.sessions[sid] = _erased(known, data)
         else:
             n, last = data["n"], data["last"]
             end = EndRow(n, last, data["root"], data["reason"]) if kind == "end" else None
@@ -163,7 +180,7 @@ def _check(kind: str, data: dict[str, Any]) -> None:
     for key in _HASHES[kind]:
         if HEX64.fullmatch(data[key]) is None:
             raise Break("schema", f"`{key}` of a row is not 64 lower-case hex digits")
-    if data.get("n", 1) < 1:
+    if data.get("n", 1) < 1 or data.get("size", 1) < 1:
         raise Break("schema", "a row counts less than one line")
     if "sid" in data:
         try:
@@ -193,6 +210,13 @@ def _adopted(data: dict[str, Any], at: str, kid: str) -> Listed:
         last=data["last"],
         adopted=data["reason"],
     )
+
+
+def _erased(known: Listed, data: dict[str, Any]) -> Listed:
+    found = Erased(data["n"], data["field"], data["reason"])
+    if any((each.n, each.field) == (found.n, found.field) for each in known.erased):
+        return known
+    return known._replace(erased=(*known.erased, found))
 
 
 def _reached(known: Listed, n: int, last: str, end: EndRow | None, at: str) -> Listed:

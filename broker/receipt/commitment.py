@@ -156,6 +156,23 @@ def shown(data: Data, disclosures: Mapping[str, str]) -> tuple[dict[str, object]
     return values, missing
 
 
+def proven(data: Data, disclosures: Iterable[str]) -> dict[str, object]:
+    """
+    Return the values that somebody shows for a line, each one that it committed to.
+
+    Raises:
+        Break: the line did not commit to one of them (``disclosure``).
+
+    >>> signed, kept = commit({"path": "a"}, ["path"], lambda n: bytes(n))
+    >>> proven(signed, kept), proven(signed, [])
+    ({'path': 'a'}, {})
+    """
+    texts = by_digest(disclosures)
+    if texts and not set(texts) <= set(committed(data)):
+        raise Break("disclosure", "the line did not commit to what is shown for it")
+    return shown(data, texts)[0] if texts else {}
+
+
 def by_digest(disclosures: Iterable[str]) -> dict[str, str]:
     """Return disclosures by their digests, as ``shown`` takes them."""
     return {digest(text): text for text in disclosures}

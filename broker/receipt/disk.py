@@ -52,10 +52,10 @@ def sync(fd: int) -> None:
         os.fdatasync(fd)
 
 
-def lock(fd: int) -> None:
-    """Wait for the exclusive lock on ``fd``; the kernel frees it when its holder dies."""
+def lock(fd: int, *, shared: bool = False) -> None:
+    """Wait for the lock on ``fd``, alone or shared; the kernel frees it when its holder dies."""
     if sys.platform != "win32":
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
 
 def unlock(fd: int) -> None:

@@ -50,6 +50,8 @@ class Evidence:
         vkeys: the public keys that may have signed the checkpoint.
         auditor: the key that the start key of a forward-secure session was sealed to. It
             checks the tags then, and with them a head that no other key can read.
+        ending: the ledger was asked, and has no row of this session's end. That row follows the
+            last checkpoint, so a receipt may be sealed and that one not be signed yet.
     """
 
     path: Path
@@ -59,6 +61,7 @@ class Evidence:
     checkpoint: Path | None = None
     vkeys: tuple[VerifyKey, ...] = ()
     auditor: Auditor | None = None
+    ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

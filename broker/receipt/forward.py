@@ -41,7 +41,7 @@ from broker.receipt.keys import KEY_BYTES, Key
 from broker.receipt.ratchet import Ratchet
 from broker.receipt.ratchetfile import RATCHET_BYTES, KeptRatchet, RatchetForm, ratchet_path
 from broker.receipt.sealing import SEALED_BYTES, SUITE, Auditor, AuditorKey
-from broker.receipt.untagged import Untagged, stated
+from broker.receipt.untagged import Untagged, stated_kid
 
 FORWARD: Final = "forward"
 _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -321,18 +321,13 @@ def forward_chain(
     Return the chain to walk over a forward-secure session's open file.
 
     Raises:
-        Break, UnverifiableError: as ``auditor_chain``, or there is no line 0.
+        Break, UnverifiableError: as ``auditor_chain``.
         OSError: the file cannot be read.
     """
     if b"\n" not in os.pread(fd, MAX_LINE_BYTES + 1, 0):
-        if head is not None and head.n:
-            raise Break("truncated", f"{head.n} lines were acknowledged and none is left")
-        raise UnverifiableError(
-            f"session `{sid}` has no line: there is nothing to verify",
-            code="unverifiable.nothing",
-        )
+        return Untagged(sid, "", tree=tree)  # of no line: what that means is seen at the end
     if auditor is None:
-        return Rejoined(sid, stated(fd).kid, kept, tree=tree)
+        return Rejoined(sid, stated_kid(fd), kept, tree=tree)
     return auditor_chain(read_opening(fd), sid, auditor, head, tree=tree)
 
 

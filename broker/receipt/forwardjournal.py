@@ -39,7 +39,7 @@ from broker.receipt.ratchetfile import (
     RatchetForm,
     ratchet_path,
 )
-from broker.receipt.untagged import stated
+from broker.receipt.untagged import stated_kid
 
 _NONE = -1  # no descriptor
 
@@ -92,7 +92,7 @@ class ForwardJournal(Journal):
             raise StoreError(
                 f"session `{self.sid}` never began: start another", code="store.never_began"
             )
-        return Rejoined(self.sid, kept.kid if kept else stated(self._log).kid, kept)
+        return Rejoined(self.sid, kept.kid if kept else stated_kid(self._log), kept)
 
     def _open_kept(self) -> KeptRatchet | None:
         try:

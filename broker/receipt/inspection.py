@@ -23,7 +23,7 @@ from typing import Final
 from broker.errors import Break, UnverifiableError
 from broker.receipt import disk
 from broker.receipt.chain import Chain
-from broker.receipt.demand import Level, promised
+from broker.receipt.demand import Level, promised, reaches
 from broker.receipt.entry import Entry, parse_at
 from broker.receipt.evidence import Evidence, Opened, opened, unreadable
 from broker.receipt.forward import AuditorChain, Rejoined, check_end, forward_chain
@@ -32,7 +32,7 @@ from broker.receipt.marks import EARLIER, Mark, Marks
 from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
 from broker.receipt.since import Since, fits
 from broker.receipt.survey import survey
-from broker.receipt.untagged import Untagged, stated
+from broker.receipt.untagged import Untagged, stated_kid
 
 _SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
 _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
@@ -121,7 +121,7 @@ class Inspection:
         if auditor is not None or (head is not None and head.aggregate):
             return forward_chain(self._fd, sid, head, self._kept, auditor, tree=tree)
         if key is None:
-            return Untagged(sid, stated(self._fd).kid, tree=tree)
+            return Untagged(sid, stated_kid(self._fd), tree=tree)
         return Chain(sid, key, tree=tree)
 
     @property
@@ -275,7 +275,7 @@ class Inspection:
         """Refuse lines that the checkpoint should cover and does not."""
         if not self.vouched:
             reason, why = "unsigned", "without the key nothing authenticates what follows it"
-        elif self.chain.closing:
+        elif self.chain.closing and not self.evidence.ending:
             reason, why = "checkpoint_old", "the receipt was sealed after it"
         else:
             return
@@ -302,7 +302,7 @@ class Inspection:
         try:
             chain = self._chain(tree=False)
             if isinstance(chain, Rejoined):
-                chain = Untagged(chain.sid, stated(self._fd).kid, tree=False)
+                chain = Untagged(chain.sid, stated_kid(self._fd), tree=False)
             for found in survey(self._fd, self.size, chain, self.slots):
                 if (found.reason, found.line, found.offset) != place:
                     yield found
@@ -339,6 +339,15 @@ class Inspection:
     def anchored(self) -> int:
         """How many lines somebody outside holds."""
         return max(self.marks.anchored.values(), default=0)
+
+    @property
+    def behind(self) -> bool:
+        """Whether it was sealed, and a crash may have come before the checkpoint of that."""
+        if not (self.evidence.ending and self.chain.closing):
+            return False
+        if self.checkpoint is None:
+            return reaches(self.promise, "signed")
+        return self.checkpoint.size < self.chain.n
 
     @property
     def forward(self) -> bool:

@@ -170,9 +170,13 @@ def load_or_create_key(path: Path, *, randomness: Callable[[int], bytes] = os.ur
 
 
 @contextmanager
-def key_folder(folder: Path) -> Iterator[None]:
+def key_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
     """
     Hold the lock of a folder of keys; it is made, for the owner alone, where there is none.
+
+    Args:
+        folder: the folder.
+        shared: keep its keys as they are, beside others who do.
 
     Raises:
         UnverifiableError: it is unsafe.
@@ -186,7 +190,7 @@ def key_folder(folder: Path) -> Iterator[None]:
         raise StoreError(f"the key folder `{folder}` cannot be made: {disk.said(error)}") from error
     try:
         disk.check_folder(folder, "key folder")
-        disk.lock(held)
+        disk.lock(held, shared=shared)
         yield
     except OSError as error:
         raise StoreError(f"a key in `{folder}` cannot be written: {disk.said(error)}") from error

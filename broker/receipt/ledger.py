@@ -19,7 +19,8 @@ which a session lives:
 - After ``begin``: the row demands what is durable already.
 - After ``close``, before ``head``: the ledger demands fewer lines than there are. It demands
   them at the next ``head`` or ``end``.
-- After the seal, before ``end``: a sealed receipt without its row. The next start writes it.
+- After the seal, before ``end``: a sealed receipt without its row, and perhaps without the
+  checkpoint over its seal, which is signed in between. The next start does both.
 - Within a row: a fragment, or a row beyond the head, which the next writer mends as in any
   receipt (``journal``).
 
@@ -40,7 +41,6 @@ Rules a maintainer keeps:
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -58,14 +58,13 @@ from broker.receipt.handover import agreement
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm
 from broker.receipt.keyring import archived_key, line_key_path
 from broker.receipt.keys import Key, load_key
+from broker.receipt.ledgermark import MARK_NAME, put_mark, read_mark
 from broker.receipt.pages import LEDGER_SID, Archived, read_book
 from broker.receipt.rows import Rows
 
 LEDGER_NAME: Final = "receipt.jsonl"
 HEAD_NAME: Final = "head"
-MARK_NAME: Final = "ledger"
 CHECKPOINT_NAME: Final = "checkpoint"
-_MARK_BYTES: Final = 128
 MEND: Final = (
     "see `broker receipt --verify --all`; to go on with what is left, "
     "`broker receipt adopt --ledger --reason TEXT`"
@@ -119,7 +118,7 @@ class Ledger:
                     code="unverifiable.nothing",
                 ) from error
             raise
-        mark = self.mark()
+        mark = read_mark(self.mark_path)
         if mark and mark != book.first:
             raise Break("no_ledger", "another ledger stands in the place of this installation's")
         return book
@@ -127,21 +126,6 @@ class Ledger:
     def expected(self) -> bool:
         """Whether a ledger must be here: there is its mark, or a session."""
         return os.path.lexists(self.mark_path) or any(self._traces())
-
-    def mark(self) -> str:
-        """
-        Return the hash of the first row as the mark has it; empty where there is no mark.
-
-        Raises:
-            UnverifiableError: the mark is not a file that is safe to believe.
-        """
-        if not os.path.lexists(self.mark_path):
-            return ""
-        fd = disk.open_checked(self.mark_path, "ledger's mark", forbidden=disk.OTHERS_WRITE)
-        try:
-            return os.read(fd, _MARK_BYTES).decode("ascii", "replace").strip()
-        finally:
-            os.close(fd)
 
     def key_named(self, kid: str) -> Key | None:
         """Return the key of that name, in use or archived."""
@@ -183,7 +167,8 @@ class Ledger:
         with self._alone():
             rows, last = self._stands(at)
             if rows == 1 and not self._is_made(rows):
-                self._put_mark(last)  # a crash came between the first row and the mark
+                # A crash came between the first row and the mark.
+                put_mark(self.mark_path, last, self._disk)
             if rows:
                 return
             if self.expected():
@@ -229,16 +214,7 @@ class Ledger:
             rows.put(OPEN, text, format_at(at), at)
             rows.acknowledge()
             first = rows.chain.last
-        self._put_mark(first)
-
-    def _put_mark(self, first: str) -> None:
-        try:
-            disk.make_private_folder(self.mark_path.parent)
-            self._disk.replace(self.mark_path, f"{first}\n".encode())
-        except OSError as error:
-            # Where the folder of keys may not be written, the sessions alone tell of the ledger.
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise
+        put_mark(self.mark_path, first, self._disk)
 
     # ── rows ──
 
@@ -248,7 +224,7 @@ class Ledger:
 
         Args:
             sid: its name.
-            kid: the name of the key of its lines.
+            kid: the name of the installation's key at the time.
             first: the hash of line 0.
             level: what the session promises.
             forward: whether its line key moves on, and was sealed to an auditor.
@@ -277,6 +253,10 @@ class Ledger:
         """Say that a person took a session away; see ``repair``."""
         self._append("retire", {"sid": sid, "reason": reason, "found": found}, at)
 
+    def redact(self, sid: str, *, n: int, field: str, reason: str, at: int) -> None:
+        """Say that a person erases the value of a field that line ``n`` commits to."""
+        self._append("redact", {"sid": sid, "n": n, "field": field, "reason": reason}, at)
+
     def rotate(self, incoming: Key, *, vkey_from: str, vkey_to: str, at: int) -> None:
         """
         Say, signed with the outgoing key and agreed to by the incoming one, that it takes over.
@@ -300,7 +280,7 @@ class Ledger:
         with self._told(), self._rows(at) as rows:
             if rows.chain.n == 0:
                 raise Break("no_ledger", f"`{self.path}` has no row")
-            if kind == "begin" and not data["forward"] and data["kid"] != rows.kid:
+            if kind == "begin" and data["kid"] != rows.kid:
                 raise StoreError(
                     f"key `{data['kid']}` was rotated away while this ran: start again",
                     code="store.rotated",

@@ -6,6 +6,8 @@ begun anew, and what is written then. Not decided here: what is found (``audit``
 
 - ``adopt``: the receipt verifies by itself, and is not what its head or the ledger says of it: it
   came back from a backup, or its head is gone. A row says what was found, and what stands now.
+  Of a forward-secure session only the auditor's key can tell that it verifies, and what its head
+  must be.
 - ``retire``: the receipt is gone. A row says so; a receipt that is there is never retired.
 - ``adopt_ledger``: the ledger is gone or broken. What is left of it is kept aside, and another
   one begins that adopts every session which verifies.
@@ -19,25 +21,33 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import Break, BrokerError, InputError, UnverifiableError
 from broker.limits import MAX_TEXT_CHARS
 from broker.receipt import disk
 from broker.receipt.audit import audit
+from broker.receipt.book import Listed
 from broker.receipt.chain import Chain
 from broker.receipt.evidence import read_head
+from broker.receipt.forward import FORWARD, AuditorChain, auditor_chain, read_opening
 from broker.receipt.head import HEAD_BYTES, Head, HeadForm, Slots
 from broker.receipt.keys import Key
+from broker.receipt.ratchetfile import KeptRatchet, RatchetForm, ratchet_path
 from broker.receipt.scan import Walk
 from broker.receipt.store import Receipts
 
-_FORWARD: Final = "forward"
+if TYPE_CHECKING:
+    from broker.receipt.sealing import Auditor
+
 # Nothing is acknowledged: the lines are taken as they are, and a fragment after them may stand.
 _NO_HEAD: Final = Slots(Head(0, "", 0), 0, False)
 
 
-def adopt(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
+def adopt(
+    receipts: Receipts, sid: str, *, reason: str, at: int, auditor: Auditor | None = None
+) -> Break:
     """
     Accept a session as it is now, and return what was wrong with it.
 
@@ -46,30 +56,49 @@ def adopt(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
         sid: its name.
         reason: why, in a person's words.
         at: the instant.
+        auditor: the auditor's key, for a forward-secure session: nothing else checks its tags.
 
     Raises:
-        InputError: no reason, nothing is wrong, or its receipt is gone (retire it).
+        InputError: no reason, nothing is wrong, its receipt is gone (retire it), or what the
+            auditor's key is needed for.
         Break: the receipt does not verify by itself: nothing can make it.
         StoreError: it is running, or the row cannot be written.
     """
-    said = _checked(reason)
-    found = _finding(receipts, sid, "adopt")
+    said = checked_reason(reason)
+    found = _finding(receipts, sid, "adopt", auditor)
     if not receipts.has_receipt(sid):
         raise InputError(f"the receipt of `{sid}` is gone: `broker receipt retire {sid}`")
     listed = receipts.ledger.read().sessions.get(sid)
     key = receipts.ledger.key_named(listed.kid) if listed is not None else receipts.key
-    if listed is not None and listed.forward:
-        raise InputError(
-            f"session `{sid}` is forward-secure: the keys of its lines are gone from here, so "
-            "nothing of it can be signed anew"
-        )
     if key is None:
         raise UnverifiableError(f"the key of session `{sid}` is not here: put it back from a copy")
-    head, data = _as_it_is(receipts, sid, key)
-    row = {**data, "reason": said, "found": f"{found.reason}: {found.message}"}
-    receipts.ledger.adopt(row, at=at)
-    _sign_head(receipts, sid, key, head)
+    _check_auditor(receipts, sid, listed, auditor)
+    state = _as_it_is(receipts, sid, key, auditor=auditor)
+    why = {"reason": said, "found": f"{found.reason}: {found.message}"}
+    receipts.ledger.adopt({**state.row, **why}, at=at)
+    _keep_ratchet(receipts, sid, key, state)
+    _sign_head(receipts, sid, key, state.head)
+    _sign_lines(receipts, sid, state, at)
+    if state.closing:
+        n, last = state.head.n, state.head.last
+        receipts.ledger.end(sid, n=n, last=last, root=state.sealed, reason=state.closing, at=at)
     return found
+
+
+def _check_auditor(
+    receipts: Receipts, sid: str, listed: Listed | None, auditor: Auditor | None
+) -> None:
+    """Refuse a forward-secure session without the auditor's key, and another one with it."""
+    if listed is None:
+        return  # who walks it sees
+    if listed.forward and auditor is None:
+        raise InputError(
+            f"session `{sid}` is forward-secure: the keys of its lines are gone from here. Give "
+            "--auditor-key FILE to have its tags checked and its head signed anew; or move "
+            f"`{receipts.path(sid).parent}` away, keep it, and `broker receipt retire {sid}`"
+        )
+    if auditor is not None and not listed.forward:
+        raise InputError(f"session `{sid}` is not forward-secure: leave --auditor-key out")
 
 
 def retire(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
@@ -80,7 +109,7 @@ def retire(receipts: Receipts, sid: str, *, reason: str, at: int) -> Break:
         InputError: no reason, or nothing is missing.
         StoreError: the row cannot be written.
     """
-    said = _checked(reason)
+    said = checked_reason(reason)
     found = _finding(receipts, sid, "retire")
     if receipts.has_receipt(sid):
         raise InputError(
@@ -105,7 +134,7 @@ def adopt_ledger(receipts: Receipts, *, reason: str, at: int) -> tuple[list[str]
         UnverifiableError: there was never a ledger nor a session.
         StoreError: it cannot be written.
     """
-    said = _checked(reason)
+    said = checked_reason(reason)
     ledger = receipts.ledger
     try:
         ledger.read()
@@ -117,7 +146,7 @@ def adopt_ledger(receipts: Receipts, *, reason: str, at: int) -> tuple[list[str]
     adopted, left = [], []
     for info in sorted(receipts.sessions(), key=lambda info: (info.changed_at, info.sid)):
         try:
-            _, data = _as_it_is(receipts, info.sid, receipts.key, headed=True)
+            data = _as_it_is(receipts, info.sid, receipts.key, headed=True).row
         except BrokerError:
             left.append(info.sid)
             continue
@@ -127,17 +156,25 @@ def adopt_ledger(receipts: Receipts, *, reason: str, at: int) -> tuple[list[str]
     return adopted, left
 
 
-def _checked(reason: str) -> str:
-    """Return a reason that can stand in a row."""
+def checked_reason(reason: str) -> str:
+    """
+    Return a reason that can stand in a row.
+
+    Raises:
+        InputError: it is empty, or too long.
+
+    >>> checked_reason(" it was agreed ")
+    'it was agreed'
+    """
     said = reason.strip()
     if not said or len(said) > MAX_TEXT_CHARS:
         raise InputError(f"give a reason of 1 to {MAX_TEXT_CHARS} characters")
     return said
 
 
-def _finding(receipts: Receipts, sid: str, act: str) -> Break:
+def _finding(receipts: Receipts, sid: str, act: str, auditor: Auditor | None = None) -> Break:
     try:
-        audit(receipts, sid)
+        audit(receipts, sid, auditor=auditor)
     except Break as error:
         return error
     except UnverifiableError as error:
@@ -146,11 +183,33 @@ def _finding(receipts: Receipts, sid: str, act: str) -> Break:
     raise InputError(f"session `{sid}` is as the ledger says: there is nothing to {act}")
 
 
-def _as_it_is(
-    receipts: Receipts, sid: str, key: Key, *, headed: bool = False
-) -> tuple[Head, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _State:
     """
-    Verify a receipt by itself, and return the head it should have and the data of its row.
+    What a receipt is by itself: the head it should have, and the data of its row.
+
+    ``kept`` is the ratchet of a forward-secure session. ``root`` is that of all lines, ``sealed``
+    what the seal says of those before it, and ``closing`` why it was sealed.
+    """
+
+    head: Head
+    row: dict[str, Any]
+    kept: KeptRatchet | None
+    root: bytes
+    sealed: str
+    closing: str
+
+
+def _as_it_is(
+    receipts: Receipts,
+    sid: str,
+    key: Key,
+    *,
+    headed: bool = False,
+    auditor: Auditor | None = None,
+) -> _State:
+    """
+    Verify a receipt by itself, and return what it is.
 
     Raises:
         Break, UnverifiableError: it does not verify, or is unsafe; with ``headed`` also where it
@@ -162,6 +221,8 @@ def _as_it_is(
     fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
     try:
         chain = Chain(sid, key)
+        if auditor is not None:
+            chain = auditor_chain(read_opening(fd), sid, auditor, None)
         first, opening = "", {}
         for _ in (walk := Walk(fd, os.fstat(fd).st_size, chain, slots or _NO_HEAD)):
             if chain.n == 1:
@@ -177,11 +238,26 @@ def _as_it_is(
         "kid": key.kid,
         "first": first,
         "level": str(opening.get("level", "mac")),
-        "forward": _FORWARD in opening,
+        "forward": FORWARD in opening,
         "n": chain.n,
         "last": chain.last,
     }
-    return Head(chain.n, chain.last, chain.size), row
+    assert chain.tree is not None  # noqa: S101  made with one
+    head, kept = Head(chain.n, chain.last, chain.size), None
+    if isinstance(chain, AuditorChain):
+        ratchet = chain.ratchet
+        head = Head(chain.n, chain.last, chain.size, ratchet.aggregate)
+        kept = KeptRatchet(ratchet.kid, ratchet.position, chain.last, chain.size)
+    return _State(head, row, kept, chain.tree.root(), chain.root, chain.closing)
+
+
+def _keep_ratchet(receipts: Receipts, sid: str, key: Key, state: _State) -> None:
+    """Let a forward-secure session go on from its last line; a sealed one needs no key."""
+    path = ratchet_path(receipts.head_path(sid))
+    if state.kept is not None and not state.closing:
+        disk.DISK.replace(path, RatchetForm(sid, key).slot(state.kept) * 2)
+    elif state.kept is not None:
+        path.unlink(missing_ok=True)
 
 
 def _sign_head(receipts: Receipts, sid: str, key: Key, head: Head) -> None:
@@ -192,5 +268,31 @@ def _sign_head(receipts: Receipts, sid: str, key: Key, head: Head) -> None:
         slots = None
     if slots is not None and slots.head == head and not slots.torn:
         return
-    content = HeadForm(sid, key).slot(head).ljust(HEAD_BYTES, b"\0")
+    slot = HeadForm(sid, key).slot(head)
+    content = slot * 2 if head.aggregate else slot.ljust(HEAD_BYTES, b"\0")
     disk.DISK.replace(receipts.head_path(sid), content)
+
+
+def _sign_lines(receipts: Receipts, sid: str, state: _State, at: int) -> None:
+    """
+    Let a checkpoint cover what was adopted, where checkpoints are promised or there is one.
+
+    One that speaks of other lines, or of more, is kept aside: it is what the row of the adoption
+    has to be read beside.
+    """
+    path = receipts.checkpoint_path(sid)
+    there = os.path.lexists(path)
+    if not there and state.row["level"] == "mac":
+        return
+    from broker.receipt.checkpoint import CheckpointFile, of_receipt  # noqa: PLC0415
+    from broker.receipt.keyring import signing_key_path  # noqa: PLC0415
+    from broker.receipt.signing import load_signing_key  # noqa: PLC0415
+
+    if there:
+        try:
+            audit(receipts, sid)
+        except Break as error:
+            if error.reason != "checkpoint_old":
+                os.rename(path, path.with_name(f"{sid}.before-{at // 1_000_000}"))
+    file = CheckpointFile(path, load_signing_key(signing_key_path(receipts.home)), of_receipt(sid))
+    file.put(state.head.n, state.root)

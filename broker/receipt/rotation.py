@@ -14,6 +14,10 @@ reads it (``ledger``).
 A crash before the third step leaves keys that nothing names: ``finish`` removes them. After it,
 ``finish`` does the rest. Every session that begins calls it first.
 
+All of it happens under the lock of the folder of keys. A session takes that lock too, shared and
+through ``steady``, from reading its key to being seen as running: so none begins under a key that
+is changed meanwhile, and no key is changed under a session.
+
 Rules a maintainer keeps:
 
 - A ledger that does not verify, or that is not what was signed last, is not handed to new keys:
@@ -24,8 +28,8 @@ Rules a maintainer keeps:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,11 +71,39 @@ def unfinished(home: Home) -> bool:
     return os.path.lexists(home.keys / INCOMING)
 
 
-def rotate(home: Home, at: int, *, randomness: Callable[[int], bytes] = os.urandom) -> Changed:
+@contextmanager
+def steady(home: Home) -> Iterator[None]:
+    """
+    Keep the keys as they are, once a change that was cut off is finished.
+
+    Nothing in here may make a key: that takes the same lock alone.
+
+    Raises:
+        Break, StoreError: as ``finish``.
+    """
+    while True:
+        finish(home)
+        with key_folder(home.keys, shared=True):
+            if not unfinished(home):  # another change may have been cut off meanwhile
+                yield
+                return
+
+
+def rotate(
+    home: Home,
+    at: int,
+    *,
+    may: Callable[[], object] = lambda: None,
+    randomness: Callable[[int], bytes] = os.urandom,
+) -> Changed:
     """
     Put new keys in the place of the ones in use, and archive those.
 
-    No session may be running: see the caller.
+    Args:
+        home: where they lie.
+        at: the instant.
+        may: raises where a session is not at its end; called when none can begin any more.
+        randomness: where the new keys come from.
 
     Raises:
         Break: the ledger does not verify, or is not what was signed last.
@@ -80,6 +112,7 @@ def rotate(home: Home, at: int, *, randomness: Callable[[int], bytes] = os.urand
             does the rest.
     """
     with key_folder(home.keys):
+        may()
         _finish(home)
         key, signing = load_key(line_key_path(home)), load_signing_key(signing_key_path(home))
         ledger = Ledger(home, key)

@@ -13,7 +13,7 @@ which rows there are (``ledger``).
 A session begins with its head, covering no line, then the empty receipt, then line 0, then its
 row in the ledger. So a crash in between leaves nothing that looks like a loss. Each further row
 follows what it speaks of: how far an open session came when it was closed or resumed, and its end
-after the seal. ``resume`` writes the rows that a crash prevented.
+after the seal and the checkpoint over it. ``resume`` writes the rows that a crash prevented.
 
 Rule a maintainer keeps: no session begins and none goes on where the ledger is not in order.
 """
@@ -45,6 +45,7 @@ from broker.receipt.pages import Archived
 from broker.receipt.ratchet import Ratchet
 from broker.receipt.ratchetfile import BLANK, ratchet_path
 from broker.receipt.sealing import AuditorKey
+from broker.receipt.verify import Verdict
 from broker.receipt.writer import Receipt
 
 RECEIPT_NAME: Final = "receipt.jsonl"
@@ -121,6 +122,8 @@ class _ListedReceipt(Receipt):
     def seal(self, reason: str, *, at: int) -> Entry:
         """
         Seal, and tell the ledger. Where that fails, the seal stands; the next start tells.
+
+        Between the two ``on_seal`` signs the seal. Where it cannot, the ledger is not told.
 
         Raises:
             RecordError, StoreError, FatalStoreError: as ``Receipt.seal``.
@@ -257,8 +260,9 @@ class Receipts:
         disk.require_posix()
         said = self.ledger.read() if book is None else book
         listed = said.sessions.get(sid)
+        verdict = None
         try:
-            audit(self, sid, book=said)
+            verdict = audit(self, sid, book=said)
         except UnverifiableError as error:
             if error.code != "unverifiable.nothing":  # it never began, and is told so below
                 raise
@@ -266,7 +270,7 @@ class Receipts:
         try:
             receipt.rejoin(at)
         except StoreError as error:
-            if error.code == "store.sealed":
+            if error.code == "store.sealed" and verdict is not None and _covered(verdict, listed):
                 receipt.tell_late(listed)
             raise
         except OSError as error:
@@ -348,6 +352,13 @@ class Receipts:
             return None
         latest = max(receipt or 0, head or 0)
         return SessionInfo(sid, latest, receipt is not None, head is not None)
+
+
+def _covered(verdict: Verdict, listed: Listed | None) -> bool:
+    """Whether nothing is left to sign of a sealed session, so that its end may be told."""
+    if verdict.signed_lines:
+        return verdict.signed_lines == verdict.lines
+    return listed is None or listed.level == "mac"
 
 
 def _spelled(prefix: str) -> str:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,14 +27,12 @@ from broker.receipt.entry import HEX64, check_sid, strict_object
 from broker.receipt.form import RECEIPT, Form
 
 _KID: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Stated:
-    """Session and key as the first line of a file names them, unverified."""
-
-    sid: str
-    kid: str
+_NO_KID: Final = "0" * 16  # of the right form, so that a line that names none is told from it
+# A slot of a head, or the first line of a checkpoint.
+_BESIDE: Final = re.compile(
+    rb'"sid":"([a-z0-9][a-z0-9-]{0,63})"|\A[^\n]*/receipt/([a-z0-9][a-z0-9-]{0,63})\n'
+)
+_BESIDE_BYTES: Final = 2_048
 
 
 class _Given:
@@ -58,15 +55,16 @@ class Untagged(Chain):
 
     Args:
         sid: the session's name.
-        kid: the name of the key that the lines must give.
+        kid: the name of the key that the lines must give; empty where line 0 names none.
         tree: as for ``Chain``.
         form: as for ``Chain``.
     """
 
-    __slots__ = ("_given",)
+    __slots__ = ("_given", "_named")
 
     def __init__(self, sid: str, kid: str, *, tree: bool = True, form: Form = RECEIPT) -> None:
-        self._given = _Given(kid)
+        self._named = bool(kid)
+        self._given = _Given(kid or _NO_KID)
         super().__init__(sid, self._given, tree=tree, form=form)
 
     def accept(self, line: bytes) -> None:
@@ -78,25 +76,64 @@ class Untagged(Chain):
         """
         tag = str(line[-66:-2], "latin-1")
         self._given.text = tag if HEX64.fullmatch(tag) else ""
-        super().accept(line)
+        try:
+            super().accept(line)
+        except Break as error:
+            if self._named or error.reason not in ("sid", "kid"):
+                raise
+            raise self.broken("schema", "the first line names no key") from error
 
 
-def stated(fd: int) -> Stated:
+def stated_kid(fd: int) -> str:
     """
-    Return what the first line of an open file says of itself.
+    Return the key that the first line of an open file names.
+
+    Empty where there is no whole line or it names none: who walks the lines says what is wrong.
 
     Raises:
-        Break: there is no such line, or it does not say so properly.
-        UnverifiableError: the file is empty.
         OSError: it cannot be read.
     """
     line, newline, _ = os.pread(fd, MAX_LINE_BYTES + 1, 0).partition(b"\n")
-    if not line and not newline:
-        raise UnverifiableError(
-            "the receipt is empty: there is nothing to verify", code="unverifiable.nothing"
-        )
-    if not newline:
-        raise Break("format", "the first line is not a whole line of a receipt")
+    try:
+        kid = strict_object(str(line, "utf-8"), MAX_RECORD_DEPTH + 1).get("kid") if newline else ""
+    except (UnicodeDecodeError, Break):
+        return ""
+    return kid if isinstance(kid, str) and _KID.fullmatch(kid) else ""
+
+
+def stated_sid(path: Path, *beside: Path | None) -> str:
+    """
+    Return the session that a receipt's file says it is of.
+
+    Args:
+        path: the receipt.
+        beside: its head and its checkpoint, which name it where no line of it is left.
+
+    Raises:
+        Break: its first line does not say so properly; or a fragment is all there is (``torn``).
+        UnverifiableError: a file is missing or unsafe, or the receipt is empty and nothing else
+            names it.
+        OSError: it cannot be read.
+    """
+    fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
+    try:
+        line, newline, _ = os.pread(fd, MAX_LINE_BYTES + 1, 0).partition(b"\n")
+    finally:
+        os.close(fd)
+    if newline:
+        return _named_in(line)
+    for other in beside:
+        sid = _named_beside(other) if other is not None else ""
+        if sid:
+            return sid
+    if line:
+        raise Break("torn", "the first line is cut off, and nothing says whether it counts")
+    raise UnverifiableError(
+        "the receipt is empty: there is nothing to verify", code="unverifiable.nothing"
+    )
+
+
+def _named_in(line: bytes) -> str:
     try:
         fields = strict_object(str(line, "utf-8"), MAX_RECORD_DEPTH + 1)
     except UnicodeDecodeError:
@@ -105,22 +142,16 @@ def stated(fd: int) -> Stated:
     if not isinstance(kid, str) or not _KID.fullmatch(kid) or not isinstance(sid, str):
         raise Break("schema", "the first line names no session and key")
     try:
-        return Stated(check_sid(sid), kid)
+        return check_sid(sid)
     except InputError as error:
         raise Break("sid", error.message) from None
 
 
-def stated_sid(path: Path) -> str:
-    """
-    Return the session that a receipt's file says it is of.
-
-    Raises:
-        Break: its first line does not say so properly.
-        UnverifiableError: the file is missing, unsafe or empty.
-        OSError: it cannot be read.
-    """
-    fd = disk.open_checked(path, "receipt", forbidden=disk.OTHERS_WRITE)
+def _named_beside(path: Path) -> str:
+    """Return the session that a head or a checkpoint names; whoever verifies it sees if it may."""
+    fd = disk.open_checked(path, "file beside the receipt", forbidden=disk.OTHERS_WRITE)
     try:
-        return stated(fd).sid
+        found = _BESIDE.search(os.pread(fd, _BESIDE_BYTES, 0))
     finally:
         os.close(fd)
+    return (found[1] or found[2]).decode() if found is not None else ""

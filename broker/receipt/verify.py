@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from broker.errors import UnverifiableError
 from broker.receipt.chain import LineTags
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from broker.receipt.signing import VerifyKey
 
 State = Literal["SEALED", "OPEN", "INTERRUPTED", "TORN"]
+_BEHIND: Final = "the session was sealed, and killed before its last checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Verdict:
     yet) or TORN (open, and a write was cut off after the acknowledged lines; nothing
     acknowledged is missing). ``completeness`` is KNOWN when a head, or a checkpoint over a
     sealed receipt, said how many lines there must be. ``beyond`` counts lines that verify but
-    that the head does not cover yet.
+    that the head does not cover yet. ``erased`` counts values that a person erased, by the ledger.
 
     ``tags`` says whether the secret was there to check every line's tag. ``signed_lines`` are
     covered by the checkpoint of ``signer``; 0 without one. ``anchors`` hold ``anchored_lines`` of
@@ -84,6 +85,7 @@ class Verdict:
     trusted_since: int = 0
     quick: bool = False
     forward: bool = False
+    erased: int = 0
 
     @property
     def head(self) -> str:
@@ -148,6 +150,9 @@ def _check(found: Inspection, demand: Demand) -> None:
     # Where nothing vouches for the lines, nobody authenticated the promise.
     if (found.vouched or level != "chain") and not reaches(wanted, promise):
         wanted, who = promise, "promised by the open line"
+    asked = who == "asked for"
+    if asked and reaches(wanted, "signed") and found.behind:
+        raise chain.broken("checkpoint_old", f"level {wanted} is asked for, {_BEHIND}")
     if reaches(level, wanted):
         return
     if reaches(level, "signed"):
@@ -163,7 +168,7 @@ def _check(found: Inspection, demand: Demand) -> None:
             code="unverifiable.missing",
         )
     young = not chain.closing and chain.n <= FIRST_CHECKPOINT_LINES
-    if wanted == "signed" and who != "asked for" and young:
+    if wanted == "signed" and not asked and (young or found.behind):
         return
     raise chain.broken("no_checkpoint", f"level {wanted} is {who}, and there is no checkpoint")
 
@@ -174,6 +179,8 @@ def _warnings(found: Inspection, demand: Demand, signed: int, now: int | None) -
         yield f"the clock went back before {chain.went_back} of the lines"
     if now is not None and parse_at(chain.at) > now:
         yield "the last line is dated in the future"
+    if found.behind:
+        yield f"{_BEHIND}; the next start signs it"
     if 0 < signed < chain.n:
         yield f"the checkpoint covers {signed} of {chain.n} lines so far"
     if 0 < found.anchored < chain.n:

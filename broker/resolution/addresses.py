@@ -19,6 +19,8 @@ from broker.resolution.arguments import Unreadable, clean, leaves
 _FILE_URL: Final = re.compile(r"file://(?:localhost)?(/[^?#]*)", re.IGNORECASE)
 # The URL standard leaves these out, and a step up may be what remains.
 _DROPPED: Final = re.compile(r"[\x00-\x1f\x7f]| \Z")
+_NO_HOST: Final = re.compile(r"[/?#@]")  # would end the host of an address, or stand before it
+_HOST_NAMES: Final = frozenset(["host", ":authority"])
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%2[Ff]|%5[Cc]|%00")
 
 
@@ -66,6 +68,26 @@ def file_path(text: str) -> str | None:
         return unquote_to_bytes(found[1]).decode()
     except UnicodeError:
         return None
+
+
+def named_hosts(label: str, value: object, scheme: str) -> Iterator[UrlSubject]:
+    """
+    Yield each host that headers name, as an address of that scheme.
+
+    Raises:
+        Unreadable: these are no headers, or a host is not read by all alike.
+
+    >>> [found.host for found in named_hosts("h", {"Host": "a.example", "Accept": "*"}, "https")]
+    ['a.example']
+    """
+    for here, name, content in header_pairs(label, value):
+        if "\n" in content or "\r" in content or "\n" in name or "\r" in name:
+            raise Unreadable("arguments", here, "a header holds a line break")
+        if name.strip().lower() not in _HOST_NAMES:
+            continue
+        if _NO_HOST.search(content.strip()):
+            raise Unreadable("url", here, "a host is named here, with its port at most")
+        yield read_address(here, f"{scheme}://{content.strip()}/")
 
 
 def header_pairs(label: str, value: object) -> Iterator[tuple[str, str, str]]:

@@ -18,8 +18,8 @@ from typing import Final
 
 from broker.calls import Access, PathSubject, UrlSubject
 from broker.catalogs.entry import Argument, ToolEntry
-from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECTS
-from broker.resolution.addresses import file_path, header_pairs, read_address
+from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECT_CHARS, MAX_SUBJECTS
+from broker.resolution.addresses import file_path, named_hosts, read_address
 from broker.resolution.arguments import (
     Unreadable,
     clean,
@@ -41,27 +41,24 @@ from broker.resolution.realpaths import (
     PathError,
     check_text,
 )
+from broker.resolution.roles import ACCESS, BESIDE, PLAIN, STAYS, TOPS, WHOLE
 from broker.resolution.winpaths import is_windows
 
 _DRIVE_URL: Final = re.compile(r"/[A-Za-z]:[/\\]")
-_NO_HOST: Final = re.compile(r"[/?#@]")  # would end the host of an address, or stand before it
-_HOST_NAMES: Final = frozenset(["host", ":authority"])
-_ACCESS: Final[Mapping[str, Access]] = {
-    "path-read": "read",
-    "path-list": "read",
-    "path-tree": "read",
-    "path-write": "write",
-    "path-put": "write",
-    "path-delete": "write",
-    "path-nofollow": "write",
-}
-_PLAIN: Final = frozenset(["text", "search-regex", "cwd"])  # a "cwd" is read before the others
-# Read with other arguments, and some of them after those.
-_BESIDE: Final = frozenset(["glob-in", "link-target", "headers", "path-put"])
 _LIFTS: Final = "this switch lifts the limits of the call"
-_TOPS: Final = frozenset(["path-list", "path-tree"])  # where a search starts
-_WHOLE: Final = frozenset(["path-tree", "path-delete"])  # a folder goes with all below it
-_STAYS: Final = frozenset(["path-delete", "path-nofollow"])  # a link in the end goes itself
+
+
+class Taken:
+    """
+    What the paths and URLs of one call, and of all calls inside it, take: characters, spelled out.
+
+    One long folder and a hundred thousand short names in it would fill any memory.
+    """
+
+    __slots__ = ("chars",)
+
+    def __init__(self) -> None:
+        self.chars = 0
 
 
 class Reading:
@@ -71,8 +68,9 @@ class Reading:
     ``nested`` holds the values of arguments that are calls themselves, for the resolver.
     """
 
-    def __init__(self, paths: Paths, base: str) -> None:
+    def __init__(self, paths: Paths, base: str, taken: Taken | None = None) -> None:
         self._paths = paths
+        self._taken = taken or Taken()
         self._reader: PathReader | None = None
         self.base = base
         self.paths: list[PathSubject] = []
@@ -111,10 +109,10 @@ class Reading:
             here = f"{label}{key}"
             if key == folder:
                 continue
-            if value is None or spec.role not in _BESIDE:
+            if value is None or spec.role not in BESIDE:
                 start = len(self.paths)
                 self._argument(here, spec, value)
-                if spec.role in _WHOLE:
+                if spec.role in WHOLE:
                     plain = isinstance(value, str) or is_flat(value)
                     files.append(plain and not any(p.below for p in self.paths[start:]))
             elif spec.role == "glob-in":
@@ -128,7 +126,7 @@ class Reading:
                 self._headers(here, value)
             else:
                 below = FOLDERS if files and all(files) else ANYTHING
-                self._paths_of(self._each(here, value), _ACCESS[role], below=below)
+                self._paths_of(self._each(here, value), ACCESS[role], below=below)
         if judge and not values.keys() <= known.keys():
             for key, value in values.items():
                 if key not in known:
@@ -144,7 +142,7 @@ class Reading:
             if spec.role == "cwd":
                 self._cwd(f"{label}{key}", spec, values.get(key))
             elif spec.role == "glob-in" and values.get(key) is not None:
-                folder = next((k for k, s in known.items() if s.role in _TOPS), None)
+                folder = next((k for k, s in known.items() if s.role in TOPS), None)
         return folder
 
     def _argument(self, label: str, spec: Argument, value: object) -> None:
@@ -156,14 +154,14 @@ class Reading:
                 return
         if spec.fields is not None:
             self._fields(label, spec.fields, value)
-        elif spec.role in _ACCESS:
-            below = TREES if spec.role in _WHOLE else NOTHING
-            last = spec.role not in _STAYS
-            self._paths_of(self._each(label, value), _ACCESS[spec.role], last=last, below=below)
+        elif spec.role in ACCESS:
+            below = TREES if spec.role in WHOLE else NOTHING
+            last = spec.role not in STAYS
+            self._paths_of(self._each(label, value), ACCESS[spec.role], last=last, below=below)
         elif spec.role in _TEXTS:
             for here, text in self._texts(label, value):
                 _TEXTS[spec.role](self, here, text)
-        elif spec.role not in _PLAIN:
+        elif spec.role not in PLAIN:
             self._value(label, spec.role, value)
 
     def _value(self, label: str, role: str, value: object) -> None:
@@ -229,15 +227,15 @@ class Reading:
     ) -> None:
         """Judge the paths of one argument, each with its own label; there may be very many."""
         start, label = base or self.base, ""
-        paths, room = self.paths, MAX_SUBJECTS - len(self.urls)
+        paths, taken, room = self.paths, self._taken, MAX_SUBJECTS - len(self.urls)
         try:
             for label, text in found:
                 if self._reader is None:
                     self._reader = self._paths.begin()
-                paths.append(
-                    self._reader.subject(label, text, start, access, last=last, below=below)
-                )
-                if len(paths) > room:
+                subject = self._reader.subject(label, text, start, access, last=last, below=below)
+                paths.append(subject)
+                taken.chars += len(label) + len(text) + len(subject.resolved)
+                if len(paths) > room or taken.chars > MAX_SUBJECT_CHARS:
                     self._count()
         except PathError as error:
             raise Unreadable("path", label, error.message) from None
@@ -245,6 +243,14 @@ class Reading:
     def _count(self) -> None:
         if len(self.paths) + len(self.urls) > MAX_SUBJECTS:
             raise Unreadable("arguments", "", f"the call touches more than {MAX_SUBJECTS} places")
+        if self._taken.chars > MAX_SUBJECT_CHARS:
+            why = f"the call's places take more than {MAX_SUBJECT_CHARS} characters"
+            raise Unreadable("arguments", "", why)
+
+    def _add(self, subject: UrlSubject) -> None:
+        self.urls.append(subject)
+        self._taken.chars += len(subject.argument) + len(subject.spelled)
+        self._count()
 
     def _cwd(self, label: str, spec: Argument, value: object) -> None:
         value = spec.default if value is None else value
@@ -316,13 +322,11 @@ class Reading:
         subject = read_address(label, text)
         if subject.scheme == "file":
             self._file_url(label, text)
-        self.urls.append(subject)
-        self._count()
+        self._add(subject)
 
     def _file_url(self, label: str, text: str, access: Access = "read") -> None:
         if text[:5].lower() != "file:":
-            self.urls.append(read_address(label, text))
-            self._count()
+            self._add(read_address(label, text))
             return
         path = file_path(text)
         if path is None:
@@ -333,18 +337,10 @@ class Reading:
 
     def _headers(self, label: str, value: object) -> None:
         """Judge a Host header that names another host than the call's URLs do."""
-        for here, name, content in header_pairs(label, value):
-            if "\n" in content or "\r" in content or "\n" in name or "\r" in name:
-                raise Unreadable("arguments", here, "a header holds a line break")
-            if name.strip().lower() not in _HOST_NAMES:
-                continue
-            if _NO_HOST.search(content.strip()):
-                raise Unreadable("url", here, "a host is named here, with its port at most")
-            scheme = self.urls[0].scheme if self.urls and self.urls[0].keys else "https"
-            subject = read_address(here, f"{scheme}://{content.strip()}/")
+        scheme = self.urls[0].scheme if self.urls and self.urls[0].keys else "https"
+        for subject in named_hosts(label, value, scheme):
             if not any(subject.keys == url.keys for url in self.urls):
-                self.urls.append(subject)
-                self._count()
+                self._add(subject)
 
     # ── what no catalog knows ──
 
@@ -382,9 +378,9 @@ class Reading:
             if kind == "path" or text[:5].lower() == "file:":
                 why = found.fault.reason
                 self.paths.append(PathSubject(label, spelled, "write", (), why=why))
+                self._count()  # also where that is what could not be read
             else:
-                self.urls.append(UrlSubject(label, spelled, "", "", 0, ()))
-            self._count()
+                self._add(UrlSubject(label, spelled, "", "", 0, ()))
 
 
 _TEXTS: Final = {

@@ -35,7 +35,7 @@ from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path, signing_key_path
 from broker.receipt.keys import Key, load_key, load_or_create_key
 from broker.receipt.ledger import CHECKPOINT_NAME
-from broker.receipt.rotation import finish
+from broker.receipt.rotation import finish, steady
 from broker.receipt.sealing import AuditorKey
 from broker.receipt.signing import load_or_create_signing_key
 from broker.receipt.store import Receipts
@@ -99,23 +99,28 @@ class Ground:
 
     def seal(self, reason: str, at: int) -> tuple[Event, ...]:
         """
-        Seal the receipt, sign the last checkpoint, and give the session's lock back.
+        Seal the receipt, sign the last checkpoint, tell the ledger, and give the lock back.
 
         Returns:
-            What is to be told. Where the checkpoint cannot be signed, the lock's file stays, so
-            that the next start finds the session and signs it.
+            What is to be told. Where the checkpoint cannot be signed, the ledger is not told and
+            the lock's file stays, so that the next start finds the session and does both.
 
         Raises:
             StoreError: the seal cannot be written; the next start does it.
         """
+        fault = ""
+        # Set here and not before: whatever a dropped session leaves must not hold itself.
+        self.receipt.on_seal = lambda _receipt, _entry: self.checkpoints.cover()
         try:
             self.receipt.seal(reason, at=at)
-        except BrokerError:
-            self.abandon()
-            raise
+        except BrokerError as error:
+            if error.code != "store.checkpoint":
+                self.abandon()
+                raise
+            fault = error.message
         self.receipt.close()
         sealed = SessionSealed(at, self.receipt.sid, reason)
-        fault = self.checkpoints.end()
+        fault = fault or self.checkpoints.end()  # of the ledger, with the row of this end
         if fault:
             self.alive.drop()
             return sealed, CheckpointFailed(at, self.receipt.sid, fault)
@@ -209,12 +214,14 @@ def begin(
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
-    key = own_key(home, outside.randomness)
-    sid = new_sid(outside.randomness)
-    receipts = Receipts(home, key)
-    folder = receipts.path(sid).parent
+    own_key(home, outside.randomness)
+    with steady(home):
+        key = load_key(key_path(home))
+        sid = new_sid(outside.randomness)
+        receipts = Receipts(home, key)
+        folder = receipts.path(sid).parent
+        alive = Alive.begin(folder)
     ticket_key = session_key(key.secret, sid)
-    alive = Alive.begin(folder)
     try:
         concealer = Concealer(conceal, folder, outside.randomness)
         typed = concealer.intent(intent_data(opened)) if opened else {}
@@ -270,11 +277,11 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     Rebuild what an unsealed session stood on; see ``Session.resume``.
     """
     check_folders(home)
-    finish(home)
-    key = load_key(key_path(home))
+    with steady(home):
+        key = load_key(key_path(home))
+        receipts = Receipts(home, key)
+        alive = Alive.hold(receipts.path(sid).parent)
     ticket_key = session_key(key.secret, sid)
-    receipts = Receipts(home, key)
-    alive = Alive.hold(receipts.path(sid).parent)
     try:
         receipt = receipts.resume(sid, at=outside.clock())
         past = Past(ticket_key)

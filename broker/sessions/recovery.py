@@ -46,6 +46,7 @@ def seal_abandoned(home: Home, key: Key, clock: Callable[[], int]) -> Iterator[R
     Seal every session that nobody runs and that was never ended; yield each.
 
     A session is looked at once: what could not be sealed is told once and then left as it is.
+    Only what the disk refused is tried again by the next start.
     """
     receipts = Receipts(home, key)
     book: Book | None = None
@@ -59,20 +60,30 @@ def seal_abandoned(home: Home, key: Key, clock: Callable[[], int]) -> Iterator[R
                 yield Recovered(sid, f"the ledger does not verify ({error}): {MEND}")
                 return
             book = Book()  # killed before there was a ledger, and so before there was a receipt
-        fault = _seal(home, receipts, sid, clock, book)
+        try:
+            fault = _seal(home, receipts, sid, clock, book)
+        except OSError as error:  # of the disk, which the next start may find in order
+            lock.drop()
+            yield Recovered(sid, str(error))
+            continue
         lock.release()
         yield Recovered(sid, fault)
 
 
 def _seal(home: Home, receipts: Receipts, sid: str, clock: Callable[[], int], book: Book) -> str:
-    """Seal one session; return why that could not be done, or nothing."""
+    """
+    Seal one session; return why that could not be done, or nothing.
+
+    Raises:
+        OSError: the disk refused.
+    """
     try:
         file = checkpoint_file(home, sid)
         _sign_sealed(receipts, sid, book, file)
         receipt = receipts.resume(sid, at=clock(), book=book)
+        receipt.on_seal = lambda sealed, _entry: file.put(*sealed.snapshot())
         try:
             receipt.seal("abandoned", at=clock())
-            file.put(*receipt.snapshot())
         finally:
             receipt.close()
     except Break as error:
@@ -81,7 +92,7 @@ def _seal(home: Home, receipts: Receipts, sid: str, clock: Callable[[], int], bo
         # Sealed already, and killed right after; or killed before its first entry.
         known = error.code in ("store.sealed", "store.never_began")
         return "" if known else str(error)
-    except (BrokerError, OSError) as error:
+    except BrokerError as error:
         return str(error)
     return ""
 

@@ -306,6 +306,19 @@ def test_a_copy_without_the_secret(elsewhere: Answer, copy: Path, public: str) -
     assert "allowed" not in said.out
 
 
+@pytest.mark.parametrize("left", [b"", b'{"at":"20'])
+def test_a_copy_that_was_emptied(elsewhere: Answer, copy: Path, left: bytes) -> None:
+    """T05: who holds the checkpoint alone sees that lines are gone, and a fragment is no line."""
+    (copy / "receipt.jsonl").write_bytes(left)
+    words = (copy / "receipt.jsonl", "--checkpoint", copy / "checkpoint", "--vkey", SIGNER.vkey)
+    assert reason(elsewhere(*words)) == ("torn" if left else "truncated")
+    with_key = (copy / "receipt.jsonl", "--key-file", copy / "key")
+    assert reason(elsewhere(*with_key, "--head", copy / "head")) == "truncated"
+    said = elsewhere(*with_key, "--no-head", "--json")
+    assert said.code == (1 if left else 2)
+    assert ((said.json()["break"] or {}).get("reason")) == ("torn" if left else None)
+
+
 def test_a_copy_under_another_public_key(elsewhere: Answer, copy: Path) -> None:
     """P04: a key that did not sign it vouches for nothing, whatever its name."""
     other = SigningKey.of(bytes(range(1, 33))).vkey

@@ -4,6 +4,7 @@ A broker that ends in any way: what it signed is true of what is left, and its s
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -12,19 +13,28 @@ from pathlib import Path
 
 import pytest
 
+from broker.errors import StoreError
 from broker.receipt.checkpoint import (
     Checkpoint,
+    CheckpointFile,
     of_receipt,
     open_checkpoint,
     read_checkpoint,
     sign_checkpoint,
 )
+from broker.receipt.demand import Demand
 from broker.receipt.keyring import public_key
+from broker.receipt.ledger import Ledger
+from broker.receipt.sealing import AuditorKey
+from broker.receipt.verify import verify
+from broker.receipt.writer import Receipt
+from broker.session import Session
 from broker.sessions.ground import checkpoint_file
 from broker.sessions.recovery import seal_abandoned
-from tests.receiptkit import in_child
+from tests.forwardkit import AUDITOR
+from tests.receiptkit import in_child, outcome
 from tests.runkit import asker, finished, start
-from tests.sessionkit import Bench
+from tests.sessionkit import Bench, drop
 from tests.unit.test_receipt_merkle import tree_hash
 
 LONG = 100_000
@@ -38,6 +48,13 @@ def covered(bench: Bench, sid: str) -> Checkpoint:
     assert found.size <= len(lines)
     assert found.root == tree_hash(lines[: found.size])
     return found
+
+
+def sealed_alone(bench: Bench, session: Session) -> None:
+    """Leave a session as a broker does that is killed right after its seal."""
+    session._receipt.on_seal = None
+    Receipt.seal(session._receipt, "complete", at=bench.clock())
+    session._ground.abandon()
 
 
 def run_until(bench: Bench, number: int, bytes_: int) -> int:
@@ -83,8 +100,7 @@ def test_killed_between_seal_and_checkpoint(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     session = bench.open()
     session.decide("Read", {"file_path": "src/a.py"})
-    session._receipt.seal("complete", at=bench.clock())
-    session._ground.abandon()
+    sealed_alone(bench, session)
     before = session.receipt_path.read_bytes()
     assert covered(bench, session.sid).size == 2
     assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
@@ -93,12 +109,134 @@ def test_killed_between_seal_and_checkpoint(tmp_path: Path) -> None:
     assert list(seal_abandoned(bench.home, bench.key(), bench.clock)) == []
 
 
+@pytest.mark.parametrize("auditor", [None, AUDITOR.public], ids=["plain", "forward"])
+@pytest.mark.parametrize("last", ["checkpoint", "row"])
+def test_killed_before_the_end_is_told_is_no_attack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str, auditor: AuditorKey | None
+) -> None:
+    """
+    Until the ledger has the row of its end, a seal without its checkpoint is only warned of; the
+    next start signs it and writes the row, and from then on a missing checkpoint is a break.
+    """
+    bench = Bench(tmp_path)
+    session = bench.open(auditor=auditor)
+    session.decide("Read", {"file_path": "src/a.py"})
+    step = (CheckpointFile, "put") if last == "checkpoint" else (Ledger, "end")
+
+    def killed() -> None:
+        monkeypatch.setattr(*step, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+        session.seal()
+
+    assert in_child(killed) == -signal.SIGKILL
+    session._ground.abandon()
+    session._receipt._journal.release()
+    sid, note = session.sid, bench.home.checkpoints / session.sid
+    verdict = bench.verdict(sid)
+    assert (verdict.state, verdict.lines) == ("SEALED", 4)
+    assert covered(bench, sid).size == (2 if last == "checkpoint" else 4)
+    assert any("the next start" in warning for warning in verdict.warnings)
+    assert alone(bench, sid) == ("checkpoint_old" if last == "checkpoint" else "SEALED")
+    assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+    listed = bench.receipts().ledger.read().sessions[sid]
+    assert listed.end is not None
+    assert covered(bench, sid).size == listed.end.n == 4
+    assert not [warning for warning in bench.verdict(sid).warnings if "start" in warning]
+    note.unlink()
+    assert outcome(lambda: bench.verdict(sid)) == "no_checkpoint"
+
+
+def alone(bench: Bench, sid: str) -> str:
+    """Verify a receipt as a copy is: without asking the ledger, at level signed."""
+    receipts = bench.receipts()
+    return outcome(
+        lambda: (
+            verify(
+                receipts.path(sid),
+                key=bench.key(),
+                head=receipts.head_path(sid),
+                checkpoint=bench.home.checkpoints / sid,
+                vkeys=(public_key(bench.home),),
+                demand=Demand("signed"),
+            ).state
+        )
+    )
+
+
+def test_a_lost_first_checkpoint_is_no_attack_before_the_end(tmp_path: Path) -> None:
+    """Where the seal came, the row did not, and there is no checkpoint at all: a warning too."""
+    bench = Bench(tmp_path)
+    session = bench.open()
+    sealed_alone(bench, session)
+    (bench.home.checkpoints / session.sid).unlink()
+    assert bench.verdict(session.sid).level == "mac"
+    assert alone(bench, session.sid) == "no_checkpoint"
+    with pytest.raises(StoreError, match="sealed"):
+        Session.resume(session.sid, home=bench.home)
+    # Who only wanted to go on with it has signed nothing, and so tells the ledger nothing.
+    assert bench.receipts().ledger.read().sessions[session.sid].end is None
+    assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+    assert bench.verdict(session.sid).level == "signed"
+
+
+def test_the_row_of_the_end_cannot_be_taken_away(tmp_path: Path) -> None:
+    """Who hides a checkpoint behind a crash has to cut the ledger, and that is seen."""
+    bench = Bench(tmp_path)
+    session = bench.open()
+    session.seal()
+    (bench.home.checkpoints / session.sid).unlink()
+    ledger = bench.receipts().ledger
+    rows = ledger.path.read_bytes().splitlines(keepends=True)
+    ledger.path.write_bytes(b"".join(rows[:-1]))
+    assert outcome(lambda: bench.verdict(session.sid)) == "truncated"
+
+
+@pytest.mark.parametrize("auditor", [None, AUDITOR.public], ids=["plain", "forward"])
+def test_an_abandoned_session_is_covered_and_told(
+    tmp_path: Path, auditor: AuditorKey | None
+) -> None:
+    """What the next start seals gets its checkpoint and its row, of either kind."""
+    bench = Bench(tmp_path)
+    session = bench.open(auditor=auditor)
+    session.decide("Read", {"file_path": "src/a.py"})
+    drop(session)
+    assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+    listed = bench.receipts().ledger.read().sessions[session.sid]
+    assert (listed.end and listed.end.reason) == "abandoned"
+    verdict = bench.verdict(session.sid)
+    assert covered(bench, session.sid).size == verdict.lines == verdict.signed_lines == 4
+    assert verdict.forward is (auditor is not None)
+
+
+def test_a_seal_that_cannot_be_signed_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk takes no checkpoint, the ledger gets no row until the next start signs it."""
+    bench = Bench(tmp_path)
+    session = bench.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFile, "put", no_room)
+        session.seal()
+    assert bench.receipts().ledger.read().sessions[session.sid].end is None
+    assert bench.verdict(session.sid).state == "SEALED"
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFile, "put", no_room)
+        (told,) = seal_abandoned(bench.home, bench.key(), bench.clock)
+        assert "No space" in told.fault
+    assert [r.fault for r in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+    end = bench.receipts().ledger.read().sessions[session.sid].end
+    assert (end and end.n) == covered(bench, session.sid).size
+
+
+def no_room(*_: object) -> None:
+    """Stand for a write on a full disk."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_start_covers_up_no_fork(tmp_path: Path) -> None:
     """Where the checkpoint of a killed broker speaks of other lines, nothing further is signed."""
     bench = Bench(tmp_path)
     session = bench.open()
-    session._receipt.seal("complete", at=bench.clock())
-    session._ground.abandon()
+    sealed_alone(bench, session)
     file = checkpoint_file(bench.home, session.sid)
     file.path.write_bytes(sign_checkpoint(file.key, of_receipt(session.sid), 2, bytes(32)))
     (old,) = seal_abandoned(bench.home, bench.key(), bench.clock)

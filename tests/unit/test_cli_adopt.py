@@ -10,8 +10,10 @@ import pytest
 from broker.cli.wires import KEY_NAME
 from broker.home import Home
 from broker.receipt import Receipts, load_or_create_key
+from broker.receipt.disk import DISK, make_private_folder
 from broker.sessions.alive import Alive
 from tests.console import Console
+from tests.forwardkit import fill_forward
 
 AT = 1_767_225_600_000_000_000
 
@@ -104,3 +106,24 @@ def test_words_that_are_refused(
     before = receipts.ledger.path.read_bytes()
     assert broker("receipt", *words).code == 2
     assert receipts.ledger.path.read_bytes() == before
+
+
+def test_adopt_a_forward_secure_session(
+    broker: Console, receipts: Receipts, tmp_path: Path
+) -> None:
+    """Without the auditor's key both ways out are named; with it the session stands again."""
+    receipt = fill_forward(receipts, "far", 2)
+    receipt.seal("complete", at=AT + 60)
+    receipts.head_path("far").unlink()
+    words = ("receipt", "adopt", "far", "--reason", "the head was lost")
+    said = broker(*words)
+    assert (said.code, said.out) == (2, "")
+    assert "--auditor-key FILE" in said.err
+    assert "broker receipt retire far" in said.err
+    make_private_folder(tmp_path / "auditor")
+    key = ("--auditor-key", str(tmp_path / "auditor" / "key"))
+    DISK.replace(tmp_path / "auditor" / "key", bytes(range(200, 232)))
+    assert broker(*words, *key).out.startswith("adopted far, found as: ")
+    assert broker("receipt", "far", "--verify").code == 0
+    assert broker("receipt", "far", "--verify", *key).code == 0
+    assert broker("receipt", "adopt", "--ledger", "--reason", "x", *key).code == 2

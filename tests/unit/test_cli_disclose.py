@@ -10,6 +10,7 @@ import pytest
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.session import Session
+from broker.sessions.conceal import Disclosures
 from tests.console import Console
 
 
@@ -109,6 +110,62 @@ def test_an_erased_value_is_gone_and_the_receipt_verifies(broker: Console, sid: 
     assert [row["n"] for row in _handed(broker, sid)] == [3, 3]
     said = broker("receipt", sid, "--verify")
     assert said.code == 0
+    assert "1 value erased by a person: on request" in said.out
     again = broker("receipt", "erase", sid, "--line", "1", "--reason", "on request")
     assert again.code == 2
     assert broker("receipt", "erase", sid).code == 2
+
+
+def test_what_is_held_is_shown_and_what_is_not_is_counted(broker: Console, sid: str) -> None:
+    """Values stand in the story and beside the data; an erased one is kept out of both."""
+    story = broker("receipt", sid).out
+    assert "intent     look for acme" in story
+    assert "read_file  src/a.py" in story
+    assert "kept out" not in story
+    rows = broker("receipt", sid, "--json").json()["entries"]
+    assert "look for acme" not in json.dumps(rows[1]["data"])
+    assert rows[1]["disclosed"] == {"line": "look for acme"}
+    assert [row.get("kept_out") for row in rows[:4]] == [None, 0, None, 0]
+    broker("receipt", "erase", sid, "--field", "subjects", "--reason", "asked for")
+    story = broker("receipt", sid).out
+    assert "src/a.py" not in story
+    assert "(1 field kept out)" in story
+    rows = broker("receipt", sid, "--json").json()["entries"]
+    assert (set(rows[3]["disclosed"]), rows[3]["kept_out"]) == ({"args"}, 1)
+    (row,) = broker("sessions", "--json").json()
+    assert row["intent"] == "look for acme"
+    broker("receipt", "erase", sid, "--line", "1", "--reason", "asked for")
+    assert broker("sessions", "--json").json()[0]["intent"] == "(kept out)"
+
+
+def test_x03_the_ledger_says_how_many_values_were_erased(broker: Console, sid: str) -> None:
+    """X03: after an erasure the receipt verifies, and every verdict counts it and says why."""
+    assert broker("receipt", "erase", sid, "--reason", "law \x1b[2J").code == 0
+    said = broker("receipt", sid, "--verify", "--json")
+    assert said.code == 0
+    assert said.json()["verdict"]["erased"] == 3
+    everything = broker("receipt", "--verify", "--all")
+    assert everything.code == 0
+    assert r"3 values erased by a person: law \x1b[2J" in everything.out
+    assert broker("receipt", sid).out.count("kept out") == 2
+
+
+def test_nothing_is_erased_that_is_not_on_record(
+    broker: Console, sid: str, broker_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows come first: where one cannot be written, or no reason is given, all values stay."""
+    assert broker("receipt", "erase", sid, "--reason", " ").code == 2
+    assert len(_handed(broker, sid)) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(Disclosures, "erase", _killed)
+        assert broker("receipt", "erase", sid, "--line", "1", "--reason", "first").code != 0
+    assert broker("receipt", "erase", sid, "--line", "1", "--reason", "second").code == 0
+    said = broker("receipt", sid, "--verify").out
+    assert "1 value erased by a person: first" in said
+    head = Home.find({"BROKER_HOME": str(broker_home)}).ledger / "head"
+    head.unlink()
+    assert broker("receipt", "erase", sid, "--reason", "third").code != 0
+
+
+def _killed(*_: object) -> int:
+    raise KeyboardInterrupt

@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 
 from broker.home import Home
+from broker.intent import TypedLine
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
+from broker.receipt.disk import DISK, make_private_folder
 from broker.receipt.merkle import Frontier
+from broker.session import Session
 from tests.console import Console, process
 from tests.exportkit import LINES, SID, home_at, session, signer_of
+from tests.forwardkit import AUDITOR
 
 
 @pytest.fixture
@@ -77,10 +81,20 @@ def test_a_bundle(broker: Console, home: Home, tmp_path: Path) -> None:
     """A bundle is a folder, with the values that were chosen, and takes no name that is taken."""
     folder, values = tmp_path / "out", tmp_path / "values.jsonl"
     values.write_bytes(b'{"disclosure":"x","n":5}\n')
-    bundle = ("receipt", "export", SID, "--format", "bundle", "-o", str(folder))
+    wrong = ("receipt", "export", SID, "--format", "bundle", "-o", str(tmp_path / "wrong"))
+    refused = broker(*wrong, "--disclosures", str(values))
+    assert refused.code == 1
+    assert "did not commit" in refused.err
+    session = Session.open(
+        [], workspace=tmp_path, home=home, intent=TypedLine("hi", "argument"), conceal=["intent"]
+    )
+    session.seal()
+    values.unlink()
+    assert broker("receipt", "disclose", session.sid, "-o", str(values)).code == 0
+    bundle = ("receipt", "export", session.sid, "--format", "bundle", "-o", str(folder))
     said = broker(*bundle, "--disclosures", str(values))
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith(f"{folder}: SEALED, {LINES} lines, ")
+    assert said.out.startswith(f"{folder}: SEALED, 4 lines, ")
     assert (folder / "disclosures.jsonl").read_bytes() == values.read_bytes()
     again = broker(*bundle)
     assert (again.code, again.out) == (2, "")
@@ -183,3 +197,24 @@ def test_the_help_names_the_formats(broker: Console) -> None:
     assert said.code == 0
     for word in ("in-toto", "agent-receipts", "aat", "otel", "csv", "bundle", "--verifier"):
         assert word in said.out
+
+
+def test_a_forward_secure_session(broker: Console, home: Home, tmp_path: Path) -> None:
+    """The host exports what its head vouches for and says so; the auditor's key checks the tags."""
+    session = Session.open([], workspace=tmp_path, home=home, auditor=AUDITOR.public)
+    session.decide("Read", {"file_path": "a"})
+    session.seal()
+    make_private_folder(tmp_path / "auditor")
+    DISK.replace(tmp_path / "auditor" / "key", bytes(range(200, 232)))
+    words = ("receipt", "export", session.sid, "--format", "csv")
+    alone = broker(*words)
+    assert alone.code == 0
+    path = tmp_path / "x.csv"
+    said = broker(*words, "--auditor-key", str(tmp_path / "auditor" / "key"), "-o", str(path))
+    assert said.code == 0
+    assert "the auditor's key checks their tags" not in said.err
+    assert "the auditor's key checks their tags" in broker(*words, "-o", f"{path}2").err
+    assert path.read_bytes().decode() == alone.out
+    key = ("--auditor-key", str(tmp_path / "auditor" / "key"))
+    assert broker("receipt", "verify-export", str(path), session.sid, *key).code == 0
+    assert broker(*words[:2], SID, *words[3:], *key).code == 1  # it is not forward-secure

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from broker.export import intoto
+from broker.export.source import Source
 from broker.home import Home
+from broker.receipt.audit import expect
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
 from broker.receipt.merkle import Frontier
+from broker.receipt.sealing import AuditorKey
+from broker.receipt.signing import SigningKey
 from tests.console import Console
 from tests.exportkit import LINES, SID, SIGNER, home_at, session, signer_of
+from tests.forwardkit import AUDITOR
+from tests.sessionkit import Bench
 
 
 @pytest.fixture
@@ -186,3 +193,44 @@ def test_nothing_is_printed_as_it_stands(broker: Console, home: Home, tmp_path: 
     said = broker("receipt", "verify-export", str(path))
     assert said.code == 1
     assert "\x1b" not in said.out
+
+
+@pytest.mark.parametrize("auditor", [None, AUDITOR.public], ids=["plain", "forward"])
+@pytest.mark.parametrize("name", ["in-toto", "agent-receipts", "csv"])
+def test_an_export_of_before_a_change_of_keys(
+    broker: Console, broker_home: Path, tmp_path: Path, name: str, auditor: AuditorKey | None
+) -> None:
+    """What the old key signed still fits, and the session can be exported anew, by the new one."""
+    bench = Bench(tmp_path, home_at(broker_home))
+    session = bench.open(auditor=auditor)
+    session.decide("Read", {"file_path": "src/a.py"})
+    session.seal()
+    path = exported(broker, tmp_path, name, session.sid)
+    old = broker("key", "show", "--vkey").out.strip()
+    assert broker("key", "rotate").code == 0
+    said = broker("receipt", "verify-export", str(path), session.sid)
+    assert (said.code, said.err) == (0, "")
+    if name != "csv":
+        assert old.split("+")[0] in said.out
+        assert broker("receipt", "verify-export", str(path)).code == 0
+    later = exported(broker, tmp_path / "ws", name, session.sid)
+    assert broker("receipt", "verify-export", str(later), session.sid).code == 0
+
+
+def test_an_old_key_vouches_for_no_later_session(
+    broker: Console, broker_home: Path, tmp_path: Path
+) -> None:
+    """Who kept the old seed cannot sign for a session that began after it was changed."""
+    bench = Bench(tmp_path, home_at(broker_home))
+    bench.open().seal()
+    seed = (bench.home.keys / "signing.key").read_bytes()
+    assert broker("key", "rotate").code == 0
+    session = bench.open()
+    session.decide("Read", {"file_path": "src/a.py"})
+    session.seal()
+    source = Source(expect(bench.receipts(), session.sid).evidence)
+    path = tmp_path / "forged"
+    path.write_bytes(intoto.envelope(source, SigningKey.of(seed)))
+    said = broker("receipt", "verify-export", str(path), session.sid)
+    assert said.code == 1
+    assert "not verified (dsse)" in said.out

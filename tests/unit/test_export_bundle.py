@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,15 @@ from broker.errors import Break, InputError
 from broker.export import bundle, intoto
 from broker.home import Home
 from broker.receipt.checkpoint import of_receipt, sign_checkpoint
+from broker.receipt.commitment import commit
 from broker.receipt.evidence import Evidence
 from broker.receipt.keys import load_key
 from broker.receipt.merkle import Frontier
+from broker.receipt.signing import SigningKey
+from broker.receipt.store import Receipts
 from broker.receipt.verify import Verdict
 from tests.exportkit import LINES, SID, home_at, session, signer_of
-from tests.receiptkit import AT, tampered_tag
+from tests.receiptkit import AT, outcome, tampered_tag
 
 ALL = {
     "README.txt", "checkpoint", "receipt.jsonl", "signing.vkey", "statement.dsse.json",
@@ -133,11 +138,33 @@ def test_without_a_checkpoint(home: Home, tmp_path: Path) -> None:
 
 
 def test_values_that_were_chosen(home: Home, tmp_path: Path) -> None:
-    """Disclosures are put beside the receipt as they were handed over."""
-    folder = tmp_path / "out"
+    """Disclosures are handed on if their lines committed to them, and nothing is if not."""
+    receipts = Receipts(home, load_key(home.keys / "receipt.key"))
+    receipt = receipts.create("kept", opening={}, at=AT)
+    signed, texts = commit({"text": "hello", "source": "me"}, ["text"], os.urandom)
+    receipt.append("note", signed, at=AT)
+    receipt.seal("complete", at=AT)
+    what = evidence(home, "kept", 3)
+    write = partial(bundle.write, evidence=what, signer=signer_of(home), now=AT * 2)
+    write(tmp_path / "out", disclosures={1: texts})
+    (row,) = (tmp_path / "out" / "disclosures.jsonl").read_text().splitlines()
+    assert json.loads(row) == {"n": 1, "disclosure": texts[0]}
+    _, other = commit({"text": "hello"}, ["text"], os.urandom)
+    for number, wrong in enumerate(({1: other}, {2: texts}, {9: texts}, {1: ["x"]})):
+        folder = tmp_path / str(number)
+        assert outcome(lambda w=wrong, f=folder: write(f, disclosures=w)) == "disclosure"
+        assert not (folder / "receipt.jsonl").exists()
+        assert not (folder / "disclosures.jsonl").exists()
+
+
+def test_after_a_change_of_keys(home: Home, tmp_path: Path) -> None:
+    """A checkpoint of before is handed on with the key that signed it, and the README says so."""
     what = evidence(home, SID)
-    bundle.write(folder, what, signer_of(home), now=AT * 2, disclosures=b"{}\n")
-    assert (folder / "disclosures.jsonl").read_bytes() == b"{}\n"
+    folder = tmp_path / "out"
+    bundle.write(folder, what, SigningKey.of(bytes(range(1, 33))), now=AT * 2)
+    assert set(os.listdir(folder)) == {*ALL, "checkpoint.vkey"}
+    assert "checkpoint.vkey" in how(folder)
+    assert checked(folder, *how(folder)) == 0
 
 
 def test_what_does_not_verify_is_not_handed_on(home: Home, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.errors import Break
-from broker.receipt.book import Book, EndRow
+from broker.receipt.book import Book, EndRow, Erased
 from broker.receipt.keys import Key
 from tests.receiptkit import KEY
 
@@ -87,7 +87,40 @@ def test_a_persons_word_lifts_what_was_demanded() -> None:
     assert (listed.n, listed.last, listed.end, listed.adopted) == (3, B, None, "backup")
 
 
+def test_values_that_were_erased() -> None:
+    """Each is counted once, with its first reason, and stays on record when a state is adopted."""
+
+    def redact(n: int, reason: str) -> tuple[str, dict[str, Any]]:
+        return "redact", {"sid": "s1", "n": n, "field": "args", "reason": reason}
+
+    adopt = {**BEGIN, "n": 3, "last": B, "reason": "backup", "found": "truncated"}
+    rows = (("begin", BEGIN), redact(3, "asked"), redact(3, "again"), ("adopt", adopt))
+    listed = book(*rows, redact(4, "law")).sessions["s1"]
+    assert listed.erased == (Erased(3, "args", "asked"), Erased(4, "args", "law"))
+    assert listed.clash is None
+
+
 FAULTY: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "an erasure in no line": (
+        "schema",
+        "redact",
+        {"sid": "s1", "n": 0, "field": "args", "reason": "x"},
+    ),
+    "an erasure in no session": (
+        "order",
+        "redact",
+        {"sid": "s2", "n": 1, "field": "args", "reason": "x"},
+    ),
+    "an anchor of nothing": (
+        "schema",
+        "anchor",
+        {"of": "s1", "size": 0, "root": A, "anchor": "git", "digest": "x"},
+    ),
+    "a forward-secure session under another key": (
+        "kid_retired",
+        "begin",
+        {**BEGIN, "sid": "s3", "forward": True, "kid": NEW.kid},
+    ),
     "a key too many": ("schema", "head", {"sid": "s1", "n": 1, "last": A, "x": 1}),
     "a key too few": ("schema", "head", {"sid": "s1", "n": 1}),
     "true for a number": ("schema", "head", {"sid": "s1", "n": True, "last": A}),

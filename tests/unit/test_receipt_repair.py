@@ -11,7 +11,11 @@ import pytest
 from broker.errors import InputError
 from broker.receipt.audit import LEDGER, audit, audit_all
 from broker.receipt.repair import adopt, adopt_ledger, retire
+from broker.receipt.sealing import Auditor
+from broker.session import Session
+from tests.forwardkit import AUDITOR
 from tests.receiptkit import AT, Scene, outcome, tampered_tag
+from tests.sessionkit import Bench, drop
 
 
 @pytest.fixture
@@ -154,3 +158,111 @@ def test_a_ledger_that_is_gone_is_begun_anew(scene: Scene) -> None:
     shutil.rmtree(scene.receipts.ledger.path.parent)
     assert sorted(adopt_ledger(scene.receipts, reason="lost", at=AT)[0]) == ["s1", "s2", "s3"]
     assert states(scene) == {LEDGER: "OPEN", "s1": "SEALED", "s2": "OPEN", "s3": "OPEN"}
+
+
+# ── under checkpoints, and forward-secure ──
+
+
+@pytest.fixture
+def signing(tmp_path: Path) -> Bench:
+    """A home whose sessions promise checkpoints."""
+    return Bench(tmp_path / "signing")
+
+
+def busy(bench: Bench, auditor: Auditor | None = None, decisions: int = 3) -> Session:
+    """Open a session and let it decide."""
+    session = bench.open(auditor=auditor and auditor.public)
+    for _ in range(decisions):
+        session.decide("Read", {"file_path": "src/a.py"})
+    return session
+
+
+def accepted(bench: Bench, sid: str, auditor: Auditor | None = None) -> str:
+    """Adopt a session; return what was found."""
+    receipts, at = bench.receipts(), bench.clock()
+    return outcome(lambda: adopt(receipts, sid, reason="so", at=at, auditor=auditor).reason)
+
+
+def test_a_sealed_session_that_lost_its_checkpoint(signing: Bench) -> None:
+    """What is adopted is signed anew, and told as ended."""
+    session = busy(signing)
+    session.seal()
+    note = signing.home.checkpoints / session.sid
+    note.unlink()
+    assert accepted(signing, session.sid) == "no_checkpoint"
+    verdict = signing.verdict(session.sid)
+    assert (verdict.state, verdict.level, verdict.signed_lines) == ("SEALED", "signed", 6)
+    note.unlink()
+    assert outcome(lambda: signing.verdict(session.sid)) == "no_checkpoint"
+
+
+@pytest.mark.parametrize("auditor", [None, AUDITOR], ids=["plain", "forward"])
+def test_a_backup_from_before_the_checkpoint(signing: Bench, auditor: Auditor | None) -> None:
+    """A checkpoint over lines that are gone is kept aside, and the session can go on."""
+    session = busy(signing, auditor)
+    sid, head = session.sid, signing.receipts().head_path(session.sid)
+    places = (session.receipt_path, head, head.with_name(f"{sid}.ratchet"))
+    backup = {path: path.read_bytes() for path in places if path.exists()}
+    for _ in range(3):
+        session.decide("Read", {"file_path": "src/a.py"})
+    session._ground.checkpoints.end()
+    drop(session)
+    for path, content in backup.items():
+        path.write_bytes(content)
+    assert accepted(signing, sid, auditor) == "truncated"
+    assert signing.verdict(sid).lines == 5
+    assert [path.name for path in signing.home.checkpoints.glob(f"{sid}.before-*")]
+    again = Session.resume(sid, home=signing.home, outside=signing.outside)
+    assert again.decide("Read", {"file_path": "src/a.py"}).refusal is not None
+    again.seal()
+    assert signing.verdict(sid).state == "SEALED"
+    if auditor is not None:
+        verdict = audit(signing.receipts(), sid, auditor=auditor)
+        assert (verdict.state, verdict.tags) == ("SEALED", "checked")
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_forward_secure_session_takes_the_auditor_s_key(signing: Bench, sealed: bool) -> None:
+    """Without it the person is told what to do; with it head and ratchet are made anew."""
+    session = busy(signing, AUDITOR)
+    sid, head = session.sid, signing.receipts().head_path(session.sid)
+    if sealed:
+        session.seal()
+    else:
+        drop(session)
+        head.with_name(f"{sid}.ratchet").unlink()
+    head.unlink()
+    receipts = signing.receipts()
+    with pytest.raises(InputError, match=r"--auditor-key FILE .* `broker receipt retire"):
+        adopt(receipts, sid, reason="so", at=signing.clock())
+    assert accepted(signing, sid, Auditor.of(bytes(range(32)))) == "unverifiable.auditor"
+    assert receipts.ledger.read().sessions[sid].adopted == ""
+    assert accepted(signing, sid, AUDITOR) == "no_head"
+    for auditor in (None, AUDITOR):
+        verdict = audit(signing.receipts(), sid, auditor=auditor)
+        assert (verdict.forward, verdict.state) == (True, "SEALED" if sealed else "OPEN")
+    assert head.with_name(f"{sid}.ratchet").exists() is not sealed
+    if not sealed:
+        again = Session.resume(sid, home=signing.home, outside=signing.outside)
+        again.seal()
+        assert audit(signing.receipts(), sid, auditor=AUDITOR).tags == "checked"
+
+
+def test_a_forged_line_of_a_forward_secure_session_is_never_adopted(signing: Bench) -> None:
+    """The auditor's key sees that a tag is wrong, and then no row is written."""
+    session = busy(signing, AUDITOR)
+    session.seal()
+    lines = session.receipt_path.read_bytes().split(b"\n")
+    lines[3] = tampered_tag(lines[3])
+    session.receipt_path.write_bytes(b"\n".join(lines))
+    assert accepted(signing, session.sid, AUDITOR) == "mac"
+    assert signing.receipts().ledger.read().sessions[session.sid].adopted == ""
+
+
+def test_an_auditor_s_key_for_an_ordinary_session(signing: Bench) -> None:
+    """It would make the session what it never was."""
+    session = busy(signing)
+    session.seal()
+    signing.receipts().head_path(session.sid).unlink()
+    with pytest.raises(InputError, match="leave --auditor-key out"):
+        adopt(signing.receipts(), session.sid, reason="x", at=signing.clock(), auditor=AUDITOR)

@@ -9,7 +9,7 @@ import pytest
 
 from broker.errors import Break, InputError, UnverifiableError
 from broker.receipt.chain import Chain
-from broker.receipt.untagged import Stated, Untagged, stated, stated_sid
+from broker.receipt.untagged import Untagged, stated_kid, stated_sid
 from tests.receiptkit import KEY, Scene, outcome, tampered_tag
 
 
@@ -66,7 +66,7 @@ def test_a_file_names_itself(scene: Scene) -> None:
     """The first line says which session and which key."""
     fd = os.open(scene.path("s1"), os.O_RDONLY)
     try:
-        assert stated(fd) == Stated("s1", KEY.kid)
+        assert stated_kid(fd) == KEY.kid
     finally:
         os.close(fd)
     assert stated_sid(scene.path("s1")) == "s1"
@@ -76,7 +76,7 @@ def test_a_file_names_itself(scene: Scene) -> None:
     ("content", "reason"),
     [
         (b"", "unverifiable.nothing"),
-        (b"{}", "format"),
+        (b"{}", "torn"),
         (b"\n", "json"),
         (b"[]\n", "schema"),
         (b"{}\n", "schema"),
@@ -91,6 +91,30 @@ def test_a_file_that_does_not_name_itself(scene: Scene, content: bytes, reason: 
     """A first line that is none is a break; no line at all is nothing to verify."""
     scene.path("s1").write_bytes(content)
     assert outcome(lambda: stated_sid(scene.path("s1"))) == reason
+
+
+@pytest.mark.parametrize("content", [b"", b"{}"])
+def test_an_emptied_file_is_named_by_what_lies_beside_it(scene: Scene, content: bytes) -> None:
+    """Where no line is left, head and checkpoint name the session; whoever verifies sees if so."""
+    scene.path("s1").write_bytes(content)
+    note = scene.head("s1").with_suffix(".note")
+    note.write_bytes(b"capability-broker/0123456789abcdef/receipt/s1\n12\n")
+    assert stated_sid(scene.path("s1"), scene.head("s1")) == "s1"
+    assert stated_sid(scene.path("s1"), None, note) == "s1"
+    note.write_bytes(b"capability-broker/0123456789abcdef/ledger\n12\n")
+    answer = outcome(lambda: stated_sid(scene.path("s1"), note))
+    assert answer == ("torn" if content else "unverifiable.nothing")
+
+
+def test_a_first_line_without_a_key_s_name_is_no_line(scene: Scene) -> None:
+    """A key's name that is none is told as such, and never taken for the name of a key."""
+    for kid in (b"", b"0" * 15, b"F" * 16, b"0" * 17):
+        line = scene.lines("s1")[0].replace(KEY.kid.encode(), kid)
+        scene.put("s1", [line])
+        fd = os.open(scene.path("s1"), os.O_RDONLY)
+        assert stated_kid(fd) == ""
+        os.close(fd)
+        assert outcome(lambda line=line: Untagged("s1", "").accept(line)) == "schema"
 
 
 def test_a_file_that_is_not_safe_is_not_asked(scene: Scene, tmp_path: Path) -> None:

@@ -467,3 +467,18 @@ def test_the_number_of_subjects_is_bounded(read: Read, monkeypatch: pytest.Monke
     for arguments in ({"p": ["a"] * 51}, {"x": ["/a"] * 51}, {"x": ["https://a.example"] * 51}):
         with pytest.raises(Unreadable, match="more than 50 places"):
             read(arguments, p="path-read")
+
+
+def test_what_all_places_take_is_bounded(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are counted as they are spelled out: a long folder counts with each name in it."""
+    monkeypatch.setattr(broker.resolution.reading, "MAX_SUBJECT_CHARS", 20_000)
+    far = "/" + "d" * 250
+    assert len(read({"cwd": far, "p": ["a"] * 60}, cwd="cwd", p="path-read").paths) == 61
+    for arguments in (
+        {"cwd": far, "p": ["a"] * 90},
+        {"x": [far] * 90},
+        {"x": {"k" * 200: ["./a"] * 90}},
+        {"x": [f"https://a.example{far}"] * 90},
+    ):
+        with pytest.raises(Unreadable, match="more than 20000 characters"):
+            read(arguments, cwd="cwd", p="path-read")

@@ -12,7 +12,13 @@ import pytest
 from broker.calls import Call
 from broker.catalogs import load_catalogs
 from broker.errors import InputError
-from broker.limits import MAX_ARGUMENT_DEPTH, MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
+from broker.limits import (
+    MAX_ARGUMENT_DEPTH,
+    MAX_NESTED_CALLS,
+    MAX_SUBJECT_CHARS,
+    MAX_SUBJECTS,
+    MAX_TOOL_CHARS,
+)
 from broker.resolution.arguments import canonical_digest
 from broker.resolve import Resolver
 
@@ -249,6 +255,23 @@ def test_the_places_of_all_inner_calls_are_bounded(resolver: Resolver) -> None:
     call = resolver.resolve("batch", {"operations": [half, half, half]})
     assert call.nested[0].fault is None
     assert call.nested[2].fault is not None
+
+
+@pytest.mark.parametrize("spread", [1, 10])
+def test_one_long_folder_and_many_names_in_it(resolver: Resolver, spread: int) -> None:
+    """What is spelled out for a call stays near its ceiling, alone or spread over inner calls."""
+    names = [f"n{n}" for n in range(MAX_SUBJECTS // spread)]
+    far = ("/" + "d" * 200) * 318
+    one = {"tool": "read_many", "args": {"paths": names}}
+    made = (
+        resolver.resolve("read_many", one["args"], cwd=far)
+        if spread == 1
+        else resolver.resolve("batch", {"operations": [one] * spread}, cwd=far)
+    )
+    calls = [made, *made.nested]
+    assert any(c.fault is not None and "characters" in c.fault.reason for c in calls)
+    held = sum(len(p.resolved) + sum(map(len, p.places)) for c in calls for p in c.paths)
+    assert held < 2 * MAX_SUBJECT_CHARS
 
 
 def test_links_are_read_anew_for_each_call(resolver: Resolver) -> None:

@@ -111,6 +111,8 @@ class Ground:
         try:
             self.receipt.seal(reason, at=at)
         except BrokerError:
+            if self.receipt.sealed:  # by itself, as on a full disk: that seal is covered too
+                self.checkpoints.end()
             self.abandon()
             raise
         self.receipt.close()

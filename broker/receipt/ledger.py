@@ -120,7 +120,7 @@ class Ledger:
                 ) from error
             raise
         mark = self.mark()
-        if mark and mark != book.first:
+        if mark is not None and mark != book.first:
             raise Break("no_ledger", "another ledger stands in the place of this installation's")
         return book
 
@@ -128,18 +128,20 @@ class Ledger:
         """Whether a ledger must be here: there is its mark, or a session."""
         return os.path.lexists(self.mark_path) or any(self._traces())
 
-    def mark(self) -> str:
+    def mark(self) -> str | None:
         """
-        Return the hash of the first row as the mark has it; empty where there is no mark.
+        Return the hash of the first row as the mark has it; None where there is no mark.
+
+        An emptied mark is a mark, and of no ledger.
 
         Raises:
             UnverifiableError: the mark is not a file that is safe to believe.
         """
         if not os.path.lexists(self.mark_path):
-            return ""
+            return None
         fd = disk.open_checked(self.mark_path, "ledger's mark", forbidden=disk.OTHERS_WRITE)
         try:
-            return os.read(fd, _MARK_BYTES).decode("ascii", "replace").strip()
+            return os.read(fd, _MARK_BYTES).decode("ascii", "replace").removesuffix("\n")
         finally:
             os.close(fd)
 

@@ -157,8 +157,8 @@ def read_head(raw: bytes, key: bytes, sid: str) -> tuple[dict[str, Any], int]:
     head_key, found = mac(key, "receipt/1 head", sid.encode()), {}
     for i, slot in enumerate((raw[:512], raw[512:])):
         text = slot.rstrip(b" \n")
-        tag = mac(head_key, "receipt/1 head", text[:-74] + b"}").hex().encode()
-        if hmac.compare_digest(tag, text[-66:-2]) and slot == text.ljust(511) + b"\n":
+        end = b',"tag":"%s"}' % mac(head_key, "receipt/1 head", text[:-74] + b"}").hex().encode()
+        if hmac.compare_digest(end, text[-74:]) and slot == text.ljust(511) + b"\n":
             found[i] = strict(text)
     need(len(raw) == 1_024 and found and all(v["sid"] == sid for v in found.values()), "head_mac")
     i = max(found, key=lambda i: (found[i]["n"], -i))

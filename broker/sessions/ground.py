@@ -140,8 +140,10 @@ def check_folders(home: Home) -> None:
     Check that nobody else can put files where the broker believes what it finds.
 
     Raises:
-        UnverifiableError: a folder belongs to another user, or others can write it.
+        UnverifiableError: a folder belongs to another user, or others can write it, or one that
+            holds records is a link.
     """
+    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger)
     for folder, what in (
         (home.state, "state folder"),
         (home.sessions, "folder of sessions"),

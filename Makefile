@@ -41,6 +41,11 @@ unit: $(READY) ## every test but the long ones
 test-deep: $(READY) ## every test, with 20 000 examples for each law (hours)
 	@HYPOTHESIS_PROFILE=deep $(PYTEST) -m 'deep or not deep' -o timeout=7200
 
+.PHONY: attacks
+attacks: $(READY) ## every attack of the catalogue, and how many are mounted
+	@$(PYTEST) tests/attacks
+	@$(PY) -m tests.attacks.catalogue
+
 .PHONY: test-agents
 test-agents: $(READY) ## only the tests that drive an agent installed on this machine
 	@$(PYTEST) -m agent tests/agents -ra

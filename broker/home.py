@@ -92,6 +92,10 @@ class Home:
         """The folder that holds secrets."""
         return self.data / "keys"
 
+    def records(self, sid: str) -> tuple[Path, ...]:
+        """Return the folders that hold what there is of a session."""
+        return (self.sessions, self.sessions / sid, self.heads, self.checkpoints, self.ledger)
+
     def own(self) -> tuple[str, ...]:
         """
         Return the folders that no tool call may touch: absolute, links followed, no repeats.

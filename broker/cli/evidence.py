@@ -89,6 +89,7 @@ def _check_words(asked: Asked) -> None:
 
 def _of_session(asked: Asked, home: Home) -> Evidence:
     from broker.receipt import Receipts
+    from broker.receipt.disk import check_unlinked
 
     key = _key(asked, home)
     if key is None:
@@ -98,6 +99,7 @@ def _of_session(asked: Asked, home: Home) -> Evidence:
         receipts = Receipts(home, key)
         sid = receipts.find(asked.id)
         path, head = receipts.path(sid), receipts.head_path(sid)
+    check_unlinked(*home.records(sid))
     if asked.level == "chain":
         return Evidence(path, sid, None)
     return Evidence(

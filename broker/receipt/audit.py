@@ -31,6 +31,7 @@ from typing import Final, Literal
 
 from broker.errors import Break, BrokerError, UnverifiableError
 from broker.receipt.book import Book, Listed
+from broker.receipt.disk import check_unlinked
 from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import inspecting
 from broker.receipt.keys import Key
@@ -133,6 +134,7 @@ def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expecte
             ``retired``.
         UnverifiableError: the ledger or the session's key cannot be read, or it was retired.
     """
+    check_unlinked(*receipts.home.records(sid))
     said = receipts.ledger.read() if book is None else book
     listed = said.sessions.get(sid)
     key: Key | None = receipts.key

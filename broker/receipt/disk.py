@@ -221,3 +221,20 @@ def check_folder(folder: Path, what: str) -> None:
     else:
         return
     raise UnverifiableError(f"the {what} `{folder}` {fault}", code=f"unverifiable.{code}")
+
+
+def check_unlinked(*folders: Path) -> None:
+    """
+    Check that none of the broker's own folders is a link to somewhere else.
+
+    Links above them are the user's business: a home may lie on another disk.
+
+    Raises:
+        UnverifiableError: one is (``unverifiable.symlink``).
+    """
+    for folder in folders:
+        if folder.is_symlink():
+            raise UnverifiableError(
+                f"the folder `{folder}` is a link: put the folder itself there",
+                code="unverifiable.symlink",
+            )

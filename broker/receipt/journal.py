@@ -253,8 +253,9 @@ class Journal:
             os.close(fd)
 
     def drop_reserve(self) -> None:
-        """Give the held-back space away."""
-        (self.path.parent / RESERVE_NAME).unlink(missing_ok=True)
+        """Give the held-back space away; what stays does no harm."""
+        with suppress(OSError):
+            (self.path.parent / RESERVE_NAME).unlink()
 
     # ── failures ──
 
@@ -295,6 +296,8 @@ class Journal:
         """Seal with the space that was held back; the state on disk is known after that."""
         fault = self._poison("the disk is full: no further action is released", "store.disk_full")
         chain = self.chain
+        if chain.n == 0:
+            return fault  # it never began: nothing was released, and a seal needs an open line
         # If even that fails, the receipt verifies as torn or open, and the next start mends it.
         with suppress(OSError, StoreError):
             self.drop_reserve()
@@ -319,9 +322,12 @@ class Journal:
     # ── descriptors ──
 
     def unlock(self) -> None:
-        """Give the lock back, if it is held."""
+        """Give the lock back, if it is held; a lock that stays must not pass for a free one."""
         if self._head != _NONE:
-            _unlock(self._head)
+            try:
+                _unlock(self._head)
+            except OSError as error:
+                raise self._poison(f"the lock cannot be given back: {error}", "store.io") from error
 
     def release(self) -> None:
         """Close both files."""

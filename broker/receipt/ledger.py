@@ -119,7 +119,7 @@ class Ledger:
                 ) from error
             raise
         mark = read_mark(self.mark_path)
-        if mark and mark != book.first:
+        if mark is not None and mark != book.first:
             raise Break("no_ledger", "another ledger stands in the place of this installation's")
         return book
 

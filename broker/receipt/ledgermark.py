@@ -18,18 +18,20 @@ MARK_NAME: Final = "ledger"
 _MARK_BYTES: Final = 128
 
 
-def read_mark(path: Path) -> str:
+def read_mark(path: Path) -> str | None:
     """
-    Return the hash of the ledger's first row; empty where there is no mark.
+    Return the hash of the ledger's first row; None where there is no mark.
+
+    An emptied mark is a mark, and of no ledger.
 
     Raises:
         UnverifiableError: the mark is not a file that is safe to believe.
     """
     if not os.path.lexists(path):
-        return ""
+        return None
     fd = disk.open_checked(path, "ledger's mark", forbidden=disk.OTHERS_WRITE)
     try:
-        return os.read(fd, _MARK_BYTES).decode("ascii", "replace").strip()
+        return os.read(fd, _MARK_BYTES).decode("ascii", "replace").removesuffix("\n")
     finally:
         os.close(fd)
 

@@ -115,6 +115,8 @@ class Ground:
             self.receipt.seal(reason, at=at)
         except BrokerError as error:
             if error.code != "store.checkpoint":
+                if self.receipt.sealed:  # by itself, as on a full disk: that seal is covered too
+                    self.checkpoints.end()
                 self.abandon()
                 raise
             fault = error.message
@@ -162,8 +164,10 @@ def check_folders(home: Home) -> None:
     Check that nobody else can put files where the broker believes what it finds.
 
     Raises:
-        UnverifiableError: a folder belongs to another user, or others can write it.
+        UnverifiableError: a folder belongs to another user, or others can write it, or one that
+            holds records is a link.
     """
+    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger)
     for folder, what in (
         (home.state, "state folder"),
         (home.sessions, "folder of sessions"),

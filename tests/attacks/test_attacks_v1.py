@@ -304,12 +304,12 @@ def _from_another_place(s: Scene) -> None:
 
 def key_file(s: Scene) -> Path:
     """Return where the key of the scene lies."""
-    return s.head("s1").parent.parent / "keys" / "receipt.key"
+    return s.receipts.home.keys / "receipt.key"
 
 
 def put_key(s: Scene) -> None:
     """Write a sound key file."""
-    key_file(s).parent.mkdir(mode=0o700)
+    key_file(s).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     key_file(s).write_bytes(KEY.secret)
     key_file(s).chmod(0o600)
 
@@ -590,6 +590,11 @@ def _foreign_line(s: Scene) -> None:
 def _stale_head(s: Scene) -> None:
     lines = rechained([*s.lines("s2"), *s.lines("s2")[3:6]], "s2", lambda n, fields: None)
     s.put("s2", lines)
+
+
+@attack("X06", "schema")
+def _one_digest_twice(s: Scene) -> None:
+    resign_data(s, '{"_sd":["' + '","'.join(["A" * 43] * 2) + '"]}')
 
 
 @attack("M04", "schema")

@@ -1,8 +1,7 @@
 """
-Attacks on a writer at work, and the account of which attacks are mounted where.
+Attacks on a writer at work, and what it costs to verify.
 
-``NOT_HERE`` says which first-version attacks of the catalogue lie outside a single receipt,
-its head and its key, and why. The last test holds everything against the catalogue.
+The last test holds the classes of all cases against the catalogue.
 """
 
 from __future__ import annotations
@@ -39,12 +38,6 @@ from tests.receiptkit import (
     outcome,
     short,
 )
-
-NOT_HERE = {
-    "X07": "what is secret is decided and replaced before data reaches the receipt",
-    "Y05": "a matter of the command line: its answer carries the verdict in words too",
-    "Y06": "time is no outcome; both tags are compared with hmac.compare_digest, see below",
-}
 
 WRITER = """
 import sys
@@ -392,24 +385,6 @@ def test_y06_tags_are_compared_in_constant_time() -> None:
 
 
 # ── the account ──
-
-
-def mounted() -> set[str]:
-    """Return the ids that are mounted: the cases, and those in the names of tests."""
-    found = set(verifier.CASES)
-    for module in (verifier, sys.modules[__name__]):
-        for name in vars(module):
-            if name.startswith("test_"):
-                found.update(each.upper() for each in re.findall(r"(?<=_)[a-z]\d\d(?=_)", name))
-    return found
-
-
-def test_every_attack_of_the_first_version_is_mounted_or_excused(shared: Path) -> None:
-    """Each first-version attack is mounted here or excused, and none of both is made up."""
-    rows = json.loads((shared / "attacks" / "attacks.json").read_text())["attacks"]
-    wanted = {row["id"] for row in rows if row["phase"] == "v1"}
-    assert wanted - mounted() - set(NOT_HERE) == set()
-    assert mounted() - {row["id"] for row in rows} == set()
 
 
 def test_the_expected_answers_are_those_of_the_catalogue(shared: Path) -> None:

@@ -141,3 +141,13 @@ def test_other_systems_are_told_at_use(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoreError, match="WSL") as caught:
         disk.require_posix()
     assert caught.value.code == "store.platform"
+
+
+def test_a_folder_of_records_is_no_link(tmp_path: Path) -> None:
+    """A link in a folder's place is refused; a folder, and one that is missing, are not."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    disk.check_unlinked(tmp_path / "real", tmp_path / "none")
+    with pytest.raises(UnverifiableError) as caught:
+        disk.check_unlinked(tmp_path / "real", tmp_path / "link")
+    assert caught.value.code == "unverifiable.symlink"

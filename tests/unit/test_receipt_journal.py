@@ -281,3 +281,46 @@ def test_a_session_that_cannot_begin_says_so(tmp_path: Path) -> None:
             "unverifiable.missing",
             "unverifiable.nothing",
         }
+
+
+def test_a_disk_that_is_full_before_the_first_line_seals_nothing(tmp_path: Path) -> None:
+    """A session without an open line is not sealed: it never began, and is no break."""
+    faults = Faults()
+    fill(new_receipts(tmp_path / "count", faults.disk()), "s1", 0).close()
+    writes = [i for i, name in enumerate(faults.calls) if name == "write"]
+    answers = []
+    for at in writes:
+        receipts = new_receipts(tmp_path / str(at), Faults(at, failing(errno.ENOSPC)).disk())
+        answers.append(outcome(lambda receipts=receipts: receipts.create("s1", opening={}, at=AT)))
+        scene = Scene(new_receipts(tmp_path / str(at)))
+        assert scene.outcome("s1") in {"OPEN", "unverifiable.missing", "unverifiable.nothing"}
+    assert "store.disk_full" in answers
+    assert all(answer.startswith("store.") for answer in answers)
+
+
+def test_held_back_space_that_stays_keeps_nobody_from_sealing(scene: Scene) -> None:
+    """A seal that is durable is not taken back because the space beside it cannot be freed."""
+    with scene.receipts.resume("s1", at=AT) as receipt:
+        reserve = receipt.path.with_name("receipt.reserve")
+        reserve.unlink()
+        reserve.mkdir()
+        assert receipt.seal("complete", at=AT).kind == "seal"
+    assert scene.receipts.ledger.read().sessions["s1"].end is not None
+    assert scene.outcome("s1") == "SEALED"
+
+
+def test_a_lock_that_cannot_be_given_back_ends_the_session(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the system refuses there is one of our errors, and nothing is written after it."""
+    receipt = scene.receipts.resume("s1", at=AT)
+
+    def refuse(fd: int) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("broker.receipt.journal._unlock", refuse)
+        assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.io"
+    assert outcome(lambda: receipt.append("note", {}, at=AT)) == "store.io"
+    receipt.close()
+    assert kinds(scene) == ["open", "note"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from broker.sessions.alive import abandoned
 from broker.sessions.ground import new_sid
 from broker.sessions.recovery import Recovered, seal_abandoned
 from tests.forwardkit import AUDITOR, audit_verdict
+from tests.receiptkit import Faults, failing
 from tests.sessionkit import Bench, bench, drop
 
 __all__ = ["bench"]
@@ -135,3 +137,18 @@ def test_an_abandoned_forward_secure_session_is_sealed(bench: Bench) -> None:
     given = {"checkpoint": path, "vkeys": (signer.public,)}
     verdict = audit_verdict(receipts, session.sid, **given)
     assert (verdict.state, verdict.reason, verdict.level) == ("INTERRUPTED", "abandoned", "signed")
+
+
+def test_the_seal_of_a_full_disk_is_covered(bench: Bench) -> None:
+    """A receipt that sealed itself because the disk was full gets its checkpoint at the end."""
+    session = bench.open()
+    session._receipt._journal._disk = Faults(0, failing(errno.ENOSPC)).disk()
+    refused = session.decide("Read", {"file_path": "src/a.py"})
+    assert refused.refusal is not None
+    assert "the disk is full" in refused.refusal.reason
+    with pytest.raises(StoreError):
+        session.seal()
+    verdict = bench.verdict(session.sid)
+    assert (verdict.state, verdict.reason, verdict.level) == ("INTERRUPTED", "disk-full", "signed")
+    assert [each.fault for each in seal_abandoned(bench.home, bench.key(), bench.clock)] == [""]
+    assert bench.receipts().ledger.read().sessions[session.sid].end is not None

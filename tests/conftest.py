@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What a machine may lack. A test that is skipped for any other reason fails the run.
 MAY_BE_SKIPPED = {
     "Claude Code is not installed",
+    "Copilot CLI is not installed",
     "Qwen Code is not installed",
     "bash is not installed",
     "mounting a small file system takes root",

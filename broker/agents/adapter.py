@@ -84,6 +84,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
     "claude.exe": "broker.agents.claude.launch:ClaudeLaunch",
     "codex": "broker.agents.codex.launch:CodexLaunch",
     "codex.exe": "broker.agents.codex.launch:CodexLaunch",
+    "copilot": "broker.agents.copilot.launch:CopilotLaunch",
     "qwen": "broker.agents.qwen.launch:QwenLaunch",
 }
 

@@ -211,12 +211,12 @@ def test_a_ticket_that_ends_during_the_run(stage: Stage) -> None:
     stage.run(
         {
             "main": [
-                Use([shell("python3 -c 'import time; time.sleep(7)'")]),
+                Use([shell("python3 -c 'import time; time.sleep(13)'")]),
                 Use([shell("echo x > late.txt")]),
                 Say("done"),
             ]
         },
-        scope=["tools=Bash", "until=6s"],
+        scope=["tools=Bash", "until=12s"],
     )
     assert [row[1:] for row in stage.decisions()] == [("allow", ""), ("refuse", "until")]
     assert not (stage.workspace / "late.txt").exists()

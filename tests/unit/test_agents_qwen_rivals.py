@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.agents.qwen.rivals import Rivals, read
+from broker.agents.qwen.rivals import Rivals
 
 AGENT = "---\nname: helper\ndescription: helps with hooks\n{}---\nThe hooks: are text here.\n"
 HOOK = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}}
@@ -131,10 +131,3 @@ def test_an_agents_name_is_read(tmp_path: Path, text: str) -> None:
     rivals = Rivals(tmp_path / "home/.qwen", tmp_path / "home")
     assert rivals.defines(tmp_path / "ws", "helper")
     assert not rivals.defines(tmp_path / "ws", "help")
-
-
-def test_settings_are_read_with_comments(tmp_path: Path) -> None:
-    """A mark of a comment inside a text is none."""
-    put(tmp_path / "s.json", '\ufeff{"a": "//", /* "a": 2 */ "b": 1 // c\n}')
-    assert read(tmp_path / "s.json") == ({"a": "//", "b": 1}, None)
-    assert read(tmp_path / "none.json") == ({}, None)

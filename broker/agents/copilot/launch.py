@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -84,7 +83,6 @@ _LOOSE: Final = frozenset(
     )
 )
 _LOOKS: Final = frozenset(("-h", "--help", "-v", "--version"))
-_SHORT: Final = re.compile(r"-[a-zA-Z]{2,}")
 
 
 class CopilotLaunch:
@@ -113,7 +111,7 @@ class CopilotLaunch:
         arguments = options(command)
         for argument in arguments:
             name = argument.partition("=")[0]
-            why = _FLAGS.get(name) or _FLAGS.get(name[:2] if _SHORT.match(name) else "")
+            why = _FLAGS.get(name if name.startswith("--") else name[:2])
             if why is not None:
                 raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")
         verb = _verb(arguments)

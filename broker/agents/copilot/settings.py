@@ -13,17 +13,13 @@ worst; the rules follow what Copilot 1.0.102 does.
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from broker.limits import MAX_SETTINGS_BYTES
+from broker.agents.settingsfile import parse_settings, read_settings
 
-_COMMENT: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _REPOSITORY: Final = (
     ".github/copilot/settings.json",
     ".github/copilot/settings.local.json",
@@ -42,7 +38,7 @@ def user_folder(environ: Mapping[str, str]) -> Path:
 def undoing(user: Path, workspace: Path) -> str | None:
     """Return what would undo the hook in a run that starts in a folder, or None."""
     for path in _settings(user, workspace):
-        settings, why = read(path)
+        settings, why = read_settings(path)
         if why is not None or settings.get("disableAllHooks") not in (None, False):
             return f"`{path}` {why or 'sets `disableAllHooks`'}"
     for folder in (user / "extensions", *(f / _EXTENSIONS for f in _folders(workspace))):
@@ -57,42 +53,17 @@ def server_names(user: Path, workspace: Path, typed: Iterable[str]) -> set[str]:
 
     What cannot be read names none: tools are then judged under the names they come with.
     """
-    found = [read(user / "mcp-config.json")[0]]
+    found = [read_settings(user / "mcp-config.json")[0]]
     for text in typed:
         if text.startswith("@"):
-            found.append(read(workspace / os.path.expanduser(text[1:]))[0])
+            found.append(read_settings(workspace / os.path.expanduser(text[1:]))[0])
         else:
-            found.append(_object(text)[0])
+            found.append(parse_settings(text)[0])
     names: set[str] = set()
     for config in found:
         servers = config.get("mcpServers")
         names.update(servers if isinstance(servers, dict) else ())
     return names
-
-
-def read(path: Path) -> tuple[dict[str, object], str | None]:
-    """Return a settings file, and why it cannot be read; a missing file is an empty one."""
-    try:
-        # A pipe that a workspace holds is never waited for.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            plain = stat.S_ISREG(os.fstat(fd).st_mode)
-            content = file.read(MAX_SETTINGS_BYTES + 1) if plain else None
-    except (FileNotFoundError, NotADirectoryError):
-        return {}, "leads nowhere" if path.is_symlink() else None
-    except OSError:
-        return {}, "cannot be read"
-    if content is None or len(content) > MAX_SETTINGS_BYTES:
-        return {}, "cannot be read"
-    return _object(content.decode("utf-8", "replace"))
-
-
-def _object(text: str) -> tuple[dict[str, object], str | None]:
-    try:
-        found = json.loads(_COMMENT.sub(lambda m: m[1] or " ", text.removeprefix("\ufeff")))
-    except (ValueError, RecursionError):
-        return {}, "is not understood: it is not JSON with comments"
-    return (found, None) if isinstance(found, dict) else ({}, "is not a JSON object")
 
 
 def _settings(user: Path, workspace: Path) -> Iterator[Path]:

@@ -30,7 +30,8 @@ from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_c
 from broker.agents.commandline import options
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.qwen.hook import NAME, STARTS, QwenDialect
-from broker.agents.qwen.rivals import Rivals, before, boxes, read
+from broker.agents.qwen.rivals import Rivals, before, boxes
+from broker.agents.settingsfile import read_settings
 from broker.agents.watch import stamp
 from broker.errors import InputError, LaunchError
 from broker.service.protocol import HookRefusal
@@ -155,7 +156,7 @@ class QwenLaunch:
             if _HOME not in environ and path.is_file() and _SETS_HOME.search(_lines(path)):
                 raise LaunchError(f"`{path}` sets `{_HOME}`: export it instead")
         for path in self._system(environ):
-            settings, why = read(path)
+            settings, why = read_settings(path)
             if why is None and settings.get("disableAllHooks") not in (None, False):
                 why = "sets `disableAllHooks`"
             if why is None and any(entry.get("sequential") for entry in before(settings)):
@@ -217,7 +218,7 @@ class QwenLaunch:
         system, defaults = self._system(launch.environ)
         try:
             command = hook_command(compiled_client(self._client), launch.socket, NAME)
-            settings = with_hooks(read(system)[0], command)
+            settings = with_hooks(read_settings(system)[0], command)
             write_new(self._settings, json.dumps(settings, indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{self._settings}` cannot be written: {error.strerror}") from error
@@ -244,7 +245,7 @@ class QwenLaunch:
             return f"the broker's hook in `{self._client.parent}` was changed during the run"
         if now[1] != self._stamps[1]:
             # Qwen Code may bring an older layout of the machine's settings up to date.
-            if _held(read(self._settings)[0]) != self._pinned:
+            if _held(read_settings(self._settings)[0]) != self._pinned:
                 return f"`{self._settings}` was changed during the run"
             self._stamps = now
         why = self._hook.outvoted()

@@ -18,21 +18,18 @@ since it is taken before every call.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from broker.agents.hooks import BEFORE
+from broker.agents.settingsfile import plain_text, read_settings
 from broker.agents.watch import stamp
-from broker.limits import MAX_SETTINGS_BYTES
 
 Looked = Callable[[Path], str | None]
 
-_COMMENT: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _FRONT: Final = re.compile(r"\A\ufeff?---\r?\n(.*?)\r?\n---", re.DOTALL)
 _KEYS: Final = re.compile(r"\b(hooks|executor|executionBackend)\b[\"']?\s*:")
 # Spellings of a key that a plain search would miss: escapes, aliases, and keys on their own line.
@@ -75,7 +72,7 @@ class Rivals:
         """Whether a file defines an agent of this name; that it has no executor was looked at."""
         for folder in (workspace / ".qwen", self._folder):
             for path in _files(folder / "agents", ".md"):
-                front = _FRONT.match(_text(path) or "")
+                front = _FRONT.match(plain_text(path) or "")
                 if front is not None and kind in _NAMED.findall(front[1]):
                     return True
         return False
@@ -118,7 +115,7 @@ _MANIFESTS: Final = (
 
 def user_settings(path: Path) -> str | None:
     """Return what in the user's own settings keeps the hook from holding, or None."""
-    settings, why = read(path)
+    settings, why = read_settings(path)
     if why is not None:
         return why
     if any(entry.get("sequential") for entry in before(settings)):
@@ -128,7 +125,7 @@ def user_settings(path: Path) -> str | None:
 
 def workspace_settings(path: Path) -> str | None:
     """Return what in a workspace's settings keeps the hook from holding, or None."""
-    settings, why = read(path)
+    settings, why = read_settings(path)
     if why is not None:
         return why
     if list(before(settings)):
@@ -141,7 +138,7 @@ def workspace_settings(path: Path) -> str | None:
 
 def manifest(path: Path) -> str | None:
     """Return what in an extension keeps the hook from holding, or None."""
-    settings, why = read(path)
+    settings, why = read_settings(path)
     if why is not None:
         return why
     if path.name == "hooks.json" or settings.get("hooks"):
@@ -151,7 +148,7 @@ def manifest(path: Path) -> str | None:
 
 def definition(path: Path) -> str | None:
     """Return what in an agent's or a skill's file keeps the hook from holding, or None."""
-    text = _text(path)
+    text = plain_text(path)
     if text is None:
         return "cannot be read"
     front = _FRONT.match(text)
@@ -180,36 +177,6 @@ def before(settings: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict):
             yield entry
-
-
-def read(path: Path) -> tuple[dict[str, object], str | None]:
-    """
-    Return a settings file, and why it cannot be read.
-
-    Comments are left out as Qwen Code leaves them out. A missing file is an empty one.
-    """
-    text = _text(path)
-    if text is None:
-        return {}, "cannot be read" if os.path.lexists(path) else None
-    try:
-        found = json.loads(_COMMENT.sub(lambda m: m[1] or " ", text.removeprefix("\ufeff")))
-    except (ValueError, RecursionError):
-        return {}, "is not understood: it is not JSON with comments"
-    return (found, None) if isinstance(found, dict) else ({}, "is not a JSON object")
-
-
-def _text(path: Path) -> str | None:
-    """Return the text of a plain file of a sensible size; a pipe is never waited for."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            plain = stat.S_ISREG(os.fstat(fd).st_mode)
-            content = file.read(MAX_SETTINGS_BYTES + 1) if plain else None
-    except OSError:
-        return None
-    if content is None or len(content) > MAX_SETTINGS_BYTES:
-        return None
-    return content.decode("utf-8", "replace")
 
 
 def _entries(folder: Path) -> list[Path]:

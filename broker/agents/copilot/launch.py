@@ -41,12 +41,6 @@ _PLUGIN: Final = "--plugin-dir"
 _SERVERS: Final = "--additional-mcp-config"
 _PROMPT: Final = ("-p", "--prompt")
 _ASKS: Final = ("-i", "--interactive")
-_MANIFEST: Final = {
-    "name": "capability-broker",
-    "version": "1.0.0",
-    "description": "Holds this run to its ticket.",
-    "hooks": "hooks.json",
-}
 _FLAGS: Final = {
     "--acp": "another program gives it its work",
     "--server": "another program gives it its work",
@@ -163,7 +157,7 @@ class CopilotLaunch:
         try:
             plugin.mkdir(mode=0o700)
             command = hook_command(compiled_client(client), launch.socket, NAME)
-            write_new(self._ours[1], json.dumps(_MANIFEST, indent=1).encode())
+            write_new(self._ours[1], json.dumps(manifest(launch.folder.name), indent=1).encode())
             write_new(self._ours[2], json.dumps(hooks_file(command), indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{plugin}` cannot be written: {error.strerror}") from error
@@ -193,6 +187,21 @@ class CopilotLaunch:
         if self._headless and silent_s > SILENCE_S and not self._hook.started.is_set():
             return f"the agent did not start the broker's hook within {SILENCE_S:.0f} s"
         return None
+
+
+def manifest(session: str) -> dict[str, object]:
+    """
+    Return our plugin's manifest; no other plugin can know its name, and so stand in for it.
+
+    >>> manifest("01J5")["name"]
+    'capability-broker-01j5'
+    """
+    return {
+        "name": f"capability-broker-{session.lower()}",
+        "version": "1.0.0",
+        "description": "Holds this run to its ticket.",
+        "hooks": "hooks.json",
+    }
 
 
 def hooks_file(command: str) -> dict[str, object]:

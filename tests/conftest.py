@@ -16,6 +16,8 @@ MAY_BE_SKIPPED = {
     "Claude Code is not installed",
     "Codex is not installed",
     "Gemini CLI is not installed",
+    "Copilot CLI is not installed",
+    "Qwen Code is not installed",
     "bash is not installed",
     "node is not installed",
     "opencode is not installed",

@@ -88,6 +88,8 @@ PROGRAMS: Final[Mapping[str, str]] = {
     "opencode.exe": "broker.agents.opencode.launch:OpencodeLaunch",
     "pi": "broker.agents.pi.launch:PiLaunch",
     "gemini": "broker.agents.gemini.launch:GeminiLaunch",
+    "copilot": "broker.agents.copilot.launch:CopilotLaunch",
+    "qwen": "broker.agents.qwen.launch:QwenLaunch",
 }
 
 

@@ -1,0 +1,1 @@
+"""GitHub Copilot CLI: its hook, and how a run of it is held."""

@@ -1,0 +1,119 @@
+"""
+GitHub Copilot CLI's hook protocol: what its payloads say, and how a refusal is spelled.
+
+Decided here: how a payload becomes a call with an actor, and under which names it is judged. Not
+decided here: what is answered (``broker.agents.hooks``), and how the hook gets into a run
+(``broker.agents.copilot.launch``).
+
+Held to: ``PreToolUse`` before every tool call. Under the event names of Claude Code its own tools
+have the names of Claude Code's, with arguments of their own, which are translated here, so that
+one scope holds for both. ``SessionStart`` carries no call; it shows that the hooks are alive. A
+tool of an MCP server comes as ``SERVER-TOOL``; it is taken for one only where the person
+configured a server of that name. No call has an id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from broker.agents.hooks import BEFORE, HookCall, actor_of, denied, text_of
+from broker.errors import InputError
+from broker.service.protocol import HookRefusal, read_object
+
+NAME: Final = "copilot-cli"
+STARTS: Final = "SessionStart"
+
+_TOOLS: Final = {
+    "exit_plan_mode": "ExitPlanMode",
+    "list_agents": "ListAgents",
+    "skill": "Skill",
+}
+_ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Read": {"path": "file_path", "view_range": "offset", "forceReadLargeFiles": "limit"},
+    "Write": {"path": "file_path", "file_text": "content"},
+    "Edit": {"path": "file_path", "old_str": "old_string", "new_str": "new_string"},
+    "Glob": {"paths": "path"},
+    "Grep": {"paths": "path"},
+}
+_NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class CopilotDialect:
+    """
+    How GitHub Copilot CLI spells what it asks.
+
+    >>> CopilotDialect().read(b'{"hook_event_name":"SessionStart","source":"new"}').event
+    'SessionStart'
+    """
+
+    def __init__(self, servers: Iterable[str] = ()) -> None:
+        self._servers: frozenset[str] = frozenset()
+        self.know(servers)
+
+    def know(self, servers: Iterable[str]) -> None:
+        """Take these names for those of the MCP servers that the person configured."""
+        self._servers = frozenset(_NOT_OF_NAMES.sub("_", name) for name in servers if name)
+
+    def read(self, payload: bytes) -> HookCall:
+        """
+        Read what Copilot wrote to its hook.
+
+        Raises:
+            InputError: not a payload of an event that is held, or a field is missing.
+        """
+        found = read_object(payload)
+        event = text_of(found, "hook_event_name")
+        if event == STARTS:
+            return HookCall(event)
+        if event != BEFORE:
+            raise InputError(f"the broker does not answer the event `{event}`")
+        name, given = text_of(found, "tool_name"), found.get("tool_input")
+        if name == "Edit" and isinstance(given, str):
+            name, given = "apply_patch", {"patch": given}  # as others have the tool
+        if not isinstance(given, dict):
+            raise InputError("the hook's payload has no `tool_input`")
+        server, tool = self._named(name)
+        return HookCall(
+            event,
+            tool,
+            _translated(tool, given),
+            "",
+            text_of(found, "cwd"),
+            server,
+            actor_of(found.get("agent_id"), found.get("agent_type")),
+        )
+
+    def deny(self, event: str, reason: str) -> HookRefusal:
+        """Return a refusal; Copilot takes this shape under the event's name of Claude Code."""
+        return denied(event, reason)
+
+    def _named(self, name: str) -> tuple[str | None, str]:
+        """Return the server and the name of a tool, as a scope and a catalog know them."""
+        if name.startswith("mcp__"):
+            # Copilot never spells a tool like this: it would pass for another server's.
+            raise InputError(f"Copilot has no tool `{name[:80]}`")
+        found = [s for s in self._servers if name.startswith(f"{s}-") and len(name) > len(s) + 1]
+        if len(found) != 1:
+            return None, _TOOLS.get(name, name)
+        (server,) = found
+        return server, f"mcp__{server}__{name[len(server) + 1 :]}"
+
+
+def _translated(tool: str, given: dict[str, object]) -> dict[str, object]:
+    """
+    Return arguments under the names that the catalog of Claude Code has for them.
+
+    An argument that stands there under both names is ambiguous, and refuses.
+    """
+    names = _ARGUMENTS.get(tool)
+    if names is None:
+        return given
+    translated: dict[str, object] = {}
+    for key, value in given.items():
+        to = names.get(key, key)
+        if to in translated:
+            raise InputError(f"the call has `{to}` twice")
+        translated[to] = value
+    return translated

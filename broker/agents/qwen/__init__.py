@@ -1,0 +1,1 @@
+"""Qwen Code: its hook, and how a run of it is held."""

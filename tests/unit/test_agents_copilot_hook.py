@@ -1,0 +1,146 @@
+"""Copilot CLI's payloads, and how a refusal is spelled for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.agents.copilot.hook import CopilotDialect
+from broker.agents.hooks import HookCall
+from broker.errors import BrokerError, InputError
+
+CALL = {
+    "hook_event_name": "PreToolUse",
+    "tool_name": "Bash",
+    "tool_input": {"command": "ls"},
+    "cwd": "/ws",
+}
+
+
+def read(*servers: str, **changed: object) -> HookCall:
+    """Read a payload with some fields changed."""
+    return CopilotDialect(servers).read(json.dumps({**CALL, **changed}).encode())
+
+
+def test_a_payload_is_a_call() -> None:
+    """Tool, arguments, folder and actor are taken as they stand; there is no call id."""
+    assert read() == HookCall("PreToolUse", "Bash", {"command": "ls"}, "", "/ws", None, "main")
+    assert read(agent_id="a1", agent_type="explore").actor == "agent:explore:a1"
+    assert read(tool_name="skill").tool == "Skill"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "judged"),
+    [
+        ("Read", {"path": "a"}, {"file_path": "a"}),
+        ("Write", {"path": "a", "file_text": "x"}, {"file_path": "a", "content": "x"}),
+        (
+            "Edit",
+            {"path": "a", "old_str": "x", "new_str": "y"},
+            {"file_path": "a", "old_string": "x", "new_string": "y"},
+        ),
+        ("Glob", {"pattern": "*", "paths": "a"}, {"pattern": "*", "path": "a"}),
+        ("Grep", {"pattern": "x", "paths": ["a", "b"]}, {"pattern": "x", "path": ["a", "b"]}),
+        ("WebFetch", {"url": "http://x/", "raw": True}, {"url": "http://x/", "raw": True}),
+    ],
+)
+def test_arguments_are_judged_under_the_names_of_claude_code(
+    tool: str, given: object, judged: object
+) -> None:
+    """One scope and one catalog hold for both; what is not known stays as it is."""
+    assert read(tool_name=tool, tool_input=given).arguments == judged
+
+
+def test_an_argument_under_two_names_is_refused() -> None:
+    """Only one of them could be judged, and the agent might take the other."""
+    with pytest.raises(InputError, match="twice"):
+        read(tool_name="Read", tool_input={"path": "src/a", "file_path": "/etc/passwd"})
+
+
+def test_a_patch_is_judged_as_a_patch() -> None:
+    """What comes as an edit without arguments is the patch of every other agent's tool."""
+    found = read(tool_name="Edit", tool_input="*** Begin Patch\n*** End Patch\n")
+    assert (found.tool, found.arguments) == (
+        "apply_patch",
+        {"patch": "*** Begin Patch\n*** End Patch\n"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("servers", "name", "server", "tool"),
+    [
+        (("notes",), "notes-look", "notes", "mcp__notes__look"),
+        (("my notes",), "my_notes-look", "my_notes", "mcp__my_notes__look"),
+        (("notes",), "notes-", None, "notes-"),
+        (("other",), "notes-look", None, "notes-look"),
+        (("a", "a-b"), "a-b-c", None, "a-b-c"),
+        ((), "notes-look", None, "notes-look"),
+    ],
+)
+def test_a_servers_tool_is_known_by_a_server_of_the_persons(
+    servers: tuple[str, ...], name: str, server: str | None, tool: str
+) -> None:
+    """One of another server, or of either of two, keeps its name, which no catalog knows."""
+    found = read(*servers, tool_name=name)
+    assert (found.server, found.tool) == (server, tool)
+
+
+def test_nobody_spells_a_tool_as_another_server_would() -> None:
+    """A tool that bears a name of a catalog's without being it is refused."""
+    with pytest.raises(InputError, match="no tool"):
+        read(tool_name="mcp__filesystem__read_file")
+
+
+@pytest.mark.parametrize("field", sorted(CALL))
+@pytest.mark.parametrize("value", [None, "", 7, []])
+def test_a_field_that_is_needed_and_wrong_is_refused(field: str, value: object) -> None:
+    """Missing, empty and of another kind are never guessed."""
+    with pytest.raises(InputError):
+        read(**{field: value})
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "PermissionRequest", "preToolUse"])
+def test_other_events_are_refused(event: str) -> None:
+    """Under Copilot's own name of the event it would not take our refusal for one."""
+    with pytest.raises(InputError):
+        read(hook_event_name=event)
+
+
+def test_a_refusal_is_one_object_with_its_reason() -> None:
+    """A text before it, or a second object, would be taken for an allow."""
+    answer = json.loads(CopilotDialect().deny("PreToolUse", "because").stdout)
+    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert answer["hookSpecificOutput"]["permissionDecisionReason"] == "because"
+
+
+@given(
+    changed=st.dictionaries(
+        st.sampled_from([*CALL, "agent_id", "agent_type"]),
+        st.none() | st.text(max_size=4) | st.integers() | st.lists(st.text(max_size=2)),
+        min_size=1,
+    )
+)
+def test_no_payload_crashes_the_reader(changed: dict[str, Any]) -> None:
+    """Whatever fields hold, there is a call with a tool, or a refusal."""
+    try:
+        found = read("a", **changed)
+    except BrokerError:
+        return
+    assert found.tool or found.event == "SessionStart"
+
+
+def test_captured_payloads_are_read(shared: Path) -> None:
+    """Every payload that a real Copilot sent before a call is a call with its tool."""
+    files = sorted((shared / "agents/captures/copilot/pascal").glob("PreToolUse*.json"))
+    assert len(files) > 15
+    for file in files:
+        found = json.loads(file.read_text())
+        call = CopilotDialect(["filesystem"]).read(file.read_bytes())
+        assert call.tool.startswith("mcp__filesystem__") or call.tool == found["tool_name"]
+        assert (call.server == "filesystem") == found["tool_name"].startswith("filesystem-")
+        assert (call.actor != "main") == ("agent_id" in found)

@@ -45,6 +45,7 @@ from broker.sessions.records import (
     refused_delegation_data,
     told,
 )
+from broker.sessions.standing import Standing
 from broker.ticket import Ticket
 
 MAIN: Final = "main"  # the actor that a person started
@@ -68,7 +69,7 @@ class Session:
         self._receipt = ground.receipt
         self._custody = ground.custody
         self._latest = ground.at
-        self._over = ""
+        self._over, self._standing = "", Standing()
         self._lock = threading.RLock()
 
     # ── how a session comes to be ──
@@ -198,6 +199,7 @@ class Session:
         server: str | None = None,
         actor: str = MAIN,
         cwd: str | None = None,
+        again: bool = False,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -211,6 +213,7 @@ class Session:
             server: the MCP server's name as our own configuration spells it.
             actor: which agent calls, as its adapter knows it.
             cwd: the folder that relative paths start from, where the agent says so.
+            again: a hook may have asked before; see ``broker.sessions.standing``.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
@@ -239,8 +242,13 @@ class Session:
                 except BrokerError as error:
                     decision = witness(closed(str(error)), "")
                 else:
+                    stands = self._standing.take(call, guard, at, call_id) if again else None
+                    if stands is not None:
+                        return stands
                     holder = guard.ticket.id
                     decision = guard.check(call, at, witness=lambda d: witness(d, holder))
+            if decision.allowed and not again:
+                self._standing.keep(call, call_id)
             self.allowed += decision.allowed
             self.refused += not decision.allowed
         for event in told_of:
@@ -299,6 +307,7 @@ class Session:
         Raises:
             StoreError: it cannot be recorded, or the session is over.
         """
+        call_id = self._standing.name(call_id)
         data = {"call": told(call_id, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
         at = self._record("result", data)
         self.bus.publish(ResultRecorded(at, self.sid, call_id, ok))

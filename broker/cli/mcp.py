@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from broker.cli.typed import Scopes, Workspace, existing_folder
 from broker.errors import InputError
 
-HEADERS_VARIABLE: Final = "BROKER_MCP_HEADERS"
 EXAMPLES = """\
 \b
 Examples:
@@ -54,7 +53,7 @@ def mcp(
         typer.Option(
             "--header",
             metavar="NAME:VALUE",
-            help=f"Sent to the server's address; {HEADERS_VARIABLE} holds secret ones, as JSON.",
+            help="Sent to the server's address; BROKER_MCP_HEADERS holds secret ones, as JSON.",
         ),
     ] = None,
     listen: Annotated[
@@ -92,6 +91,8 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _secret_headers() -> dict[str, str]:
+    from broker.mcp.config import HEADERS_VARIABLE
+
     text = os.environ.pop(HEADERS_VARIABLE, "")
     try:
         found = json.loads(text or "{}")

@@ -3,7 +3,7 @@ Decides what becomes of each message between one client and one server.
 
 Decided here: for every message in either direction, whether it goes on as it is, goes on with
 less in it, or comes back with a refusal. Not decided here: how messages travel
-(``broker.mcp.stdio``, ``broker.mcp.http``), and which calls pass (the session).
+(``broker.mcp.stdio``, ``broker.mcp.front``), and which calls pass (the session).
 
 A message that goes on is the bytes that came, but for lists, which lose what the ticket could
 never allow. Answers go on only to what was asked and passed on, so that none slips by a veto.

@@ -2,7 +2,7 @@
 One gateway, from what was typed to its end: `broker mcp`.
 
 Decided here: whose session is asked, and in which order things begin and end. Not decided here:
-what passes (the session), how messages travel (``broker.mcp.stdio``, ``bridge``, ``http``).
+what passes (the session), how messages travel (``broker.mcp.stdio``, ``bridge``, ``front``).
 
 Inside a run the live session is asked, and a scope given here narrows its ticket for this
 server. Elsewhere the gateway mints a ticket from what was typed, has a session and a receipt of
@@ -33,7 +33,7 @@ from broker.home import Home
 from broker.launch import Streams
 from broker.mcp.bridge import Bridge
 from broker.mcp.gateway import Gateway
-from broker.mcp.http import Front
+from broker.mcp.front import Front
 from broker.mcp.judge import Judge
 from broker.mcp.offer import Offer, bounds_of
 from broker.mcp.stdio import Lines, Server, relay

@@ -131,7 +131,7 @@ class WebServer:
                     self.wfile.flush()
                 self.close_connection = True
 
-            do_GET = do_POST = do_DELETE = _any  # noqa: N815 - names of the base
+            do_GET = do_POST = do_DELETE = _any
 
             def log_message(self, format: str, *args: object) -> None:
                 return

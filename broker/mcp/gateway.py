@@ -133,11 +133,9 @@ class Gateway:
 
     def _cancelled(self, message: Message) -> None:
         """An answer to what the client has given up may come or not; nobody waits for it."""
-        ident = message.params.get("requestId")
-        if message.method != "notifications/cancelled" or not isinstance(ident, str | int):
-            return
+        ident = _given_up(message)
         with self._lock:
-            asked = self._asked.pop(ident, None)
+            asked = None if ident is None else self._asked.pop(ident, None)
             if asked is not None:
                 self._keep(asked)
 
@@ -162,7 +160,8 @@ class Gateway:
             return Ruling()
         if message.kind == "notification":
             if message.method in methods.TOLD_BACK_HARMLESSLY:
-                self._given_up(message)
+                with self._lock:
+                    self._asked_back -= {_given_up(message)}
                 return Ruling(message.raw)
             return Ruling(message.raw if self._decided(message)[0].allowed else None)
         return self._ask_back(message)
@@ -182,12 +181,6 @@ class Gateway:
         with self._lock:
             self._asked_back.discard(ident)
         return Ruling(back=failure(ident, REFUSED, explained(decision.refusal)))
-
-    def _given_up(self, message: Message) -> None:
-        ident = message.params.get("requestId")
-        if message.method == "notifications/cancelled" and isinstance(ident, str | int):
-            with self._lock:
-                self._asked_back.discard(ident)
 
     def _answer(self, message: Message) -> bytes | None:
         """Return an answer as the client may have it; None when nobody asked."""
@@ -294,6 +287,14 @@ class Gateway:
 
 def _code(error: InputError) -> int:
     return PARSE if error.code == "input.json" else INVALID
+
+
+def _given_up(message: Message) -> Id | None:
+    """Return the id of the request that a notification cancels."""
+    ident = message.params.get("requestId")
+    if message.method != "notifications/cancelled" or isinstance(ident, bool):
+        return None
+    return ident if isinstance(ident, str | int) else None
 
 
 def _hints(annotations: object) -> str:

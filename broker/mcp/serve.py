@@ -36,7 +36,7 @@ from broker.mcp.gateway import Gateway
 from broker.mcp.front import Front
 from broker.mcp.judge import Judge
 from broker.mcp.offer import Offer, bounds_of
-from broker.mcp.stdio import Lines, Server, relay
+from broker.mcp.stdio import Lines, ServerProcess, relay
 from broker.mcp.upstream import Upstream, read_address_of
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import Session
@@ -83,7 +83,7 @@ def serve(
     with _until_told(over), _judged(typed, name, home, given, streams) as judge:
         prefix = f"mcp:{name}:{os.urandom(4).hex()}"
         if typed.url is None:
-            server = Server(typed.command, given)
+            server = ServerProcess(typed.command, given)
             stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
             return relay(Gateway(judge, prefix), server, stdin, Lines(stdout), over)
         upstream = Upstream(typed.url, typed.headers)

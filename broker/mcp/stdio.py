@@ -86,7 +86,7 @@ def _next(stream: IO[bytes], limit: int) -> bytes:
         return b""
 
 
-class Server:
+class ServerProcess:
     """
     A server in a process of its own.
 
@@ -136,7 +136,7 @@ class Server:
 
 def relay(
     gateway: Gateway,
-    server: Server,
+    server: ServerProcess,
     client_in: IO[bytes],
     client_out: Lines,
     over: threading.Event,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from broker.errors import LaunchError
-from broker.mcp.stdio import TOO_LONG, Lines, Server, lines, relay
+from broker.mcp.stdio import TOO_LONG, Lines, ServerProcess, lines, relay
 from tests.hookkit import within
 from tests.mcpkit import SERVER, Yes, call, gateway, said
 
@@ -32,7 +32,7 @@ class Talk:
         theirs, out = os.pipe()
         self.out = os.fdopen(theirs, "rb")
         self.code: int | None = None
-        server = Server([sys.executable, "-c", program], environ or ENVIRON)
+        server = ServerProcess([sys.executable, "-c", program], environ or ENVIRON)
 
         def work() -> None:
             with os.fdopen(ours, "rb") as given, os.fdopen(out, "wb") as told:
@@ -148,7 +148,7 @@ def test_a_server_that_cannot_be_started_is_an_error() -> None:
     """A missing program and a folder are told apart from a server that dies."""
     for program in ("no-such-program-here", "/"):
         with pytest.raises(LaunchError):
-            Server([program], {"PATH": "/usr/bin"})
+            ServerProcess([program], {"PATH": "/usr/bin"})
 
 
 def test_noise_on_the_servers_output_does_not_reach_the_client() -> None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.calls import Decision, Refusal
+from broker.calls import Decision
 from broker.errors import AttenuationError, BrokerError, StoreError
 from broker.events import (
     CallDecided,
@@ -40,6 +40,7 @@ from broker.scope import parse_scope, render
 from broker.sessions.ground import Ground, Outside, again, begin
 from broker.sessions.records import (
     Data,
+    closed,
     decision_data,
     delegation_data,
     refused_delegation_data,
@@ -242,9 +243,8 @@ class Session:
                 except BrokerError as error:
                     decision = witness(closed(str(error)), "")
                 else:
-                    stands = self._standing.take(call, guard, at, call_id) if again else None
-                    if stands is not None:
-                        return stands
+                    if again and (met := self._standing.take(call, guard, at, call_id)) is not None:
+                        return met
                     holder = guard.ticket.id
                     decision = guard.check(call, at, witness=lambda d: witness(d, holder))
             if decision.allowed and not again:
@@ -397,8 +397,3 @@ class Session:
         self._append("delegate", data, at)
         self._still_open()
         self._custody.keep(guard, holder)
-
-
-def closed(why: str) -> Decision:
-    """Return the refusal of a session that cannot decide."""
-    return Decision(Refusal("session", "", f"{why}; no call is allowed; tell the person"))

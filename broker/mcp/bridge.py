@@ -24,7 +24,7 @@ from broker.errors import BrokerError
 from broker.mcp.gateway import Gateway
 from broker.mcp.messages import Message, read_message
 from broker.mcp.sse import EventReader
-from broker.mcp.stdio import GRACE_S, Lines, lines
+from broker.mcp.stdio import GRACE_S, LineWriter, lines
 from broker.mcp.upstream import EVENTS, JSON, SESSION_HEADER, Reply, Upstream
 
 VERSION_HEADER: Final = "MCP-Protocol-Version"
@@ -36,7 +36,7 @@ MAX_RETRY_S: Final = 30.0
 class Bridge:
     """Carries one client's messages to a server behind an address, and back."""
 
-    def __init__(self, gateway: Gateway, upstream: Upstream, client: Lines) -> None:
+    def __init__(self, gateway: Gateway, upstream: Upstream, client: LineWriter) -> None:
         self._gateway = gateway
         self._upstream = upstream
         self._client = client

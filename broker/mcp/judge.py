@@ -19,7 +19,7 @@ from broker.calls import Decision, Refusal
 from broker.mcp.offer import Offer
 
 
-class Asked(Protocol):
+class Deciding(Protocol):
     """A session, here or behind a socket."""
 
     def decide(
@@ -60,7 +60,7 @@ class Judge:
 
     def __init__(
         self,
-        session: Asked,
+        session: Deciding,
         offer: Offer,
         server: str,
         *,

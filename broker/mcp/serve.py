@@ -32,11 +32,11 @@ from broker.errors import BrokerError, InputError, LaunchError
 from broker.home import Home
 from broker.launch import Streams
 from broker.mcp.bridge import Bridge
-from broker.mcp.gateway import Gateway
 from broker.mcp.front import Front
+from broker.mcp.gateway import Gateway
 from broker.mcp.judge import Judge
 from broker.mcp.offer import Offer, bounds_of
-from broker.mcp.stdio import Lines, ServerProcess, relay
+from broker.mcp.stdio import LineWriter, ServerProcess, relay
 from broker.mcp.upstream import Upstream, read_address_of
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import Session
@@ -85,7 +85,7 @@ def serve(
         if typed.url is None:
             server = ServerProcess(typed.command, given)
             stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-            return relay(Gateway(judge, prefix), server, stdin, Lines(stdout), over)
+            return relay(Gateway(judge, prefix), server, stdin, LineWriter(stdout), over)
         upstream = Upstream(typed.url, typed.headers)
         if typed.listen is None:
             _bridge(Gateway(judge, prefix), upstream, over)
@@ -169,7 +169,7 @@ def _sealed(session: Session, *, complete: bool, quiet: bool, streams: Streams) 
 
 def _bridge(gateway: Gateway, upstream: Upstream, over: threading.Event) -> None:
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    bridge = Bridge(gateway, upstream, Lines(stdout))
+    bridge = Bridge(gateway, upstream, LineWriter(stdout))
 
     def carry() -> None:
         try:

@@ -33,7 +33,7 @@ _OURS: Final = (SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE)
 TOO_LONG: Final = b"\x00"  # read as a message, it is none
 
 
-class Lines:
+class LineWriter:
     """A stream that whole lines are written to, from any thread."""
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -112,7 +112,7 @@ class ServerProcess:
             raise LaunchError(f"`{command[0]}` cannot be started: {why}") from error
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
-        self.input = Lines(self._process.stdin)
+        self.input = LineWriter(self._process.stdin)
         self.output = self._process.stdout
 
     def end(self) -> int:
@@ -138,7 +138,7 @@ def relay(
     gateway: Gateway,
     server: ServerProcess,
     client_in: IO[bytes],
-    client_out: Lines,
+    client_out: LineWriter,
     over: threading.Event,
 ) -> int:
     """
@@ -180,7 +180,7 @@ def relay(
     return code if left else 0
 
 
-def _passed(ruling: Ruling, onward: Lines, back: Lines) -> bool:
+def _passed(ruling: Ruling, onward: LineWriter, back: LineWriter) -> bool:
     """Send what a ruling says; whether both ends still take it."""
     return onward.send(ruling.onward) and back.send(ruling.back)
 

@@ -136,12 +136,12 @@ class SessionClient:
 
     def note(self, text: str, *, source: str) -> None:
         """
-        Tell the session what somebody says, such as a server of its own tools.
+        Tell the session what an MCP server says of its tools.
 
         Raises:
             StoreError: it could not be recorded.
         """
-        self._ask({"op": "note", "text": text, "source": source})
+        self._ask({"op": "offer", "text": text, "server": source})
 
     def describe(self) -> dict[str, object]:
         """

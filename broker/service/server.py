@@ -5,7 +5,7 @@ Decided here: who is answered, how long and how many at once, and what each requ
 Not decided here: what passes (``broker.session``), how an agent's hook speaks (``broker.agents``).
 
 Requests are hooks, and objects with ``op``: ``decide``, ``delegate``, ``permission``,
-``result``, ``note``, ``describe``.
+``result``, ``offer``, ``describe``.
 There is no way to open an intent, to mint, or to widen over the socket: a model could ask for it.
 
 Rules a maintainer keeps: whatever breaks while a request is read or answered is a refusal, or no
@@ -57,7 +57,7 @@ _OPS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "delegate": (frozenset(("scope",)), frozenset(("parent", "holder", "asked_by"))),
     "result": (frozenset(("call_id", "ok")), frozenset(("output",))),
     "permission": (frozenset(("call_id", "allowed")), frozenset(("reason",))),
-    "note": (frozenset(("text", "source")), frozenset()),
+    "offer": (frozenset(("server", "text")), frozenset()),
     "describe": (frozenset(), frozenset(("ticket",))),
 }
 
@@ -245,7 +245,7 @@ class Server:
             "delegate": self._delegate,
             "result": self._result,
             "permission": self._permission,
-            "note": self._note,
+            "offer": self._offer,
             "describe": self._describe,
         }
         return {"ok": True, **answers[op](request)}
@@ -291,9 +291,10 @@ class Server:
         self._session.permission(call_id, allowed=allowed, reason=reason)
         return {}
 
-    def _note(self, request: dict[str, object]) -> dict[str, object]:
-        text, source = _text(request, "text") or "", _text(request, "source") or ""
-        self._session.note(text, source=f"socket:{source}")
+    def _offer(self, request: dict[str, object]) -> dict[str, object]:
+        """Note what a gateway heard an MCP server say of its tools; never as our own word."""
+        text, server = _text(request, "text") or "", _text(request, "server") or ""
+        self._session.note(text, source=f"socket:{server}")
         return {}
 
     def _describe(self, request: dict[str, object]) -> dict[str, object]:

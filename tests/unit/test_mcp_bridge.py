@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.mcp.bridge import Bridge
-from broker.mcp.stdio import Lines
+from broker.mcp.stdio import LineWriter
 from broker.mcp.upstream import Upstream
 from tests.hookkit import within
 from tests.mcpkit import Respond, WebServer, Yes, answer, call, echo, gateway, said
@@ -33,7 +33,7 @@ def talk(
     """Send lines, hang up, and return what the client heard."""
     out = Sink()
     with WebServer(respond) as server:
-        bridge = Bridge(gateway(session or Yes()), Upstream(server.url), Lines(out))
+        bridge = Bridge(gateway(session or Yes()), Upstream(server.url), LineWriter(out))
         bridge.run(io.BytesIO(b"\n".join(raw)))
         bridge.end()
     return [json.loads(line) for line in out.getvalue().splitlines()], server
@@ -81,7 +81,7 @@ def test_a_server_that_is_not_there_is_said() -> None:
     with WebServer(echo) as server:
         url = server.url
     out = Sink()
-    bridge = Bridge(gateway(Yes()), Upstream(url), Lines(out))
+    bridge = Bridge(gateway(Yes()), Upstream(url), LineWriter(out))
     bridge.run(io.BytesIO(INITIALIZED + b"\n" + said("ping", 1)))
     bridge.end()
     assert b"cannot be reached" in out.getvalue()
@@ -118,7 +118,7 @@ def test_what_a_server_says_unasked_is_heard_and_judged() -> None:
     out = Sink()
     with WebServer(respond) as server:
         session = Yes("mcp__notes__look")
-        bridge = Bridge(gateway(session), Upstream(server.url), Lines(out))
+        bridge = Bridge(gateway(session), Upstream(server.url), LineWriter(out))
         bridge.run(io.BytesIO(INITIALIZE + b"\n" + INITIALIZED))
         assert within(10, lambda: any(b"-32010" in body for _, _, body in server.heard))
         bridge.end()

@@ -1,4 +1,4 @@
-"""Lines between a client and a server in a process."""
+"""LineWriter between a client and a server in a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from broker.errors import LaunchError
-from broker.mcp.stdio import TOO_LONG, Lines, ServerProcess, lines, relay
+from broker.mcp.stdio import TOO_LONG, LineWriter, ServerProcess, lines, relay
 from tests.hookkit import within
 from tests.mcpkit import SERVER, Yes, call, gateway, said
 
@@ -36,7 +36,7 @@ class Talk:
 
         def work() -> None:
             with os.fdopen(ours, "rb") as given, os.fdopen(out, "wb") as told:
-                self.code = relay(gateway(session), server, given, Lines(told), self.over)
+                self.code = relay(gateway(session), server, given, LineWriter(told), self.over)
 
         self.thread = threading.Thread(target=work, daemon=True)
         self.thread.start()

@@ -68,6 +68,7 @@ class Bridge:
             left = list(self._replies)
         for reply in left:
             reply.close()
+        self._client.close()
 
     def _pass_on(self, line: bytes) -> None:
         message = read_message(line)

@@ -17,7 +17,7 @@ from broker.limits import MAX_TOOL_CHARS
 from broker.mcp.methods import full_tool
 from broker.wire import read_link, read_root, split
 
-_WRITES = frozenset(("path-write", "path-delete", "path-nofollow", "patch"))
+_WRITES = frozenset(("path-write", "path-put", "path-delete", "path-nofollow", "patch"))
 _READS = frozenset(("path-read", "path-list", "path-tree"))
 _ADDRESSES = frozenset(("url",))
 

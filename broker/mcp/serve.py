@@ -200,8 +200,13 @@ def _until_told(over: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+
+    def told(*_: object) -> None:
+        # In a thread, since this one may hold the event's lock at the moment.
+        threading.Thread(target=over.set, daemon=True).start()
+
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: over.set()) for number in numbers}
+    before = {number: signal.signal(number, told) for number in numbers}
     try:
         yield
     finally:

@@ -8,8 +8,9 @@ The client hangs up: the server's input is closed, and it has GRACE_S to go befo
 and as long again before it is killed. The server goes: the client's open requests are answered
 with an error, and the gateway ends with the server's exit code.
 
-Rules a maintainer keeps: one thread for each direction, and a lock for each stream that is
-written, so that lines never mix; the server gets nothing of the session (no socket, no ticket).
+Rules a maintainer keeps: one thread for each direction, and one for each stream that is written,
+so that lines never mix and no direction waits for the other; the server gets nothing of the
+session (no socket, no ticket).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final
@@ -34,28 +36,68 @@ TOO_LONG: Final = b"\x00"  # read as a message, it is none
 
 
 class LineWriter:
-    """A stream that whole lines are written to, from any thread."""
+    """
+    A stream that whole lines are written to, from any thread, by a thread of its own.
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    Whoever carries messages one way also writes a refusal now and then the other way. If it had
+    to wait for a reader there, both ends could come to wait for each other.
+    """
+
+    def __init__(self, stream: IO[bytes], limit: int = MAX_REQUEST_BYTES) -> None:
         self._stream = stream
-        self._lock = threading.Lock()
+        self._limit = limit
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+        self._over = False
+        self._changed = threading.Condition()
+        self._thread = _thread(self._write)
 
-    def send(self, line: bytes | None) -> bool:
-        """Write one line; whether there is anybody left to read it."""
-        if line is None:
-            return True
-        with self._lock:
-            try:
-                self._stream.write(line + b"\n")
-                self._stream.flush()
-            except (OSError, ValueError):
+    def send(self, line: bytes | None, *, patient: bool = True) -> bool:
+        """
+        Write one line, or nothing for None; whether there is anybody left to read it.
+
+        Args:
+            patient: wait while more than the limit is still unread.
+        """
+        with self._changed:
+            while patient and self._bytes > self._limit and not self._over:
+                self._changed.wait()
+            if self._over:
                 return False
+            if line is not None:
+                self._waiting.append(line + b"\n")
+                self._bytes += len(line) + 1
+                self._changed.notify_all()
         return True
 
     def close(self) -> None:
-        """Say that no more will come."""
-        with self._lock, suppress(OSError, ValueError):
+        """Write what is left, for GRACE_S at most, and say that no more will come."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        self._thread.join(GRACE_S)
+
+    def _write(self) -> None:
+        while line := self._next():
+            try:
+                self._stream.write(line)
+                self._stream.flush()
+            except (OSError, ValueError):
+                break
+            with self._changed:
+                self._bytes -= len(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        with suppress(OSError, ValueError):
             self._stream.close()
+
+    def _next(self) -> bytes:
+        with self._changed:
+            while not self._waiting and not self._over:
+                self._changed.wait()
+            return self._waiting.popleft() if self._waiting else b""
 
 
 def lines(stream: IO[bytes], limit: int = MAX_REQUEST_BYTES) -> Iterator[bytes]:
@@ -176,13 +218,14 @@ def relay(
     code = server.end()
     answering.join(GRACE_S)
     for answer in gateway.deserted():
-        client_out.send(answer)
+        client_out.send(answer, patient=False)
+    client_out.close()
     return code if left else 0
 
 
 def _passed(ruling: Ruling, onward: LineWriter, back: LineWriter) -> bool:
     """Send what a ruling says; whether both ends still take it."""
-    return onward.send(ruling.onward) and back.send(ruling.back)
+    return back.send(ruling.back, patient=False) and onward.send(ruling.onward)
 
 
 def _thread(work: Callable[[], None]) -> threading.Thread:

@@ -32,11 +32,13 @@ class Talk:
         theirs, out = os.pipe()
         self.out = os.fdopen(theirs, "rb")
         self.code: int | None = None
+        # Not closed here: a thread may wait in it until the client hangs up.
+        self._given = os.fdopen(ours, "rb")
         server = ServerProcess([sys.executable, "-c", program], environ or ENVIRON)
 
         def work() -> None:
-            with os.fdopen(ours, "rb") as given, os.fdopen(out, "wb") as told:
-                self.code = relay(gateway(session), server, given, LineWriter(told), self.over)
+            told = LineWriter(os.fdopen(out, "wb"))
+            self.code = relay(gateway(session), server, self._given, told, self.over)
 
         self.thread = threading.Thread(target=work, daemon=True)
         self.thread.start()
@@ -170,3 +172,41 @@ def test_a_line_has_a_largest_size(size: int) -> None:
 def test_a_long_line_without_an_end_is_left_out() -> None:
     """The end of the stream ends it."""
     assert list(lines(io.BytesIO(b"x" * 10), limit=4)) == [TOO_LONG]
+
+
+def test_no_direction_waits_for_the_other() -> None:
+    """A client that sends and does not read is heard on, though its refusals pile up."""
+    talk = Talk(Yes("mcp__notes__look"))
+    sent = 3_000
+    for n in range(sent):
+        talk.send(call(n, "drop"))  # more refusals than a pipe holds
+    assert [talk.hear()["id"] for _ in range(sent)] == list(range(sent))
+    talk.hang_up()
+    assert talk.code == 0
+
+
+def test_a_reader_that_is_gone_is_noticed() -> None:
+    """Writing to a closed pipe ends in a no, and nothing waits."""
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    writer = LineWriter(os.fdopen(ours, "wb"))
+    assert within(5, lambda: not writer.send(b"x"))
+    writer.close()
+
+
+def test_a_slow_reader_slows_the_writer() -> None:
+    """What is unread has a limit, but for refusals; closing gives up after a while."""
+    theirs, ours = os.pipe()
+    writer = LineWriter(os.fdopen(ours, "wb"), limit=10)
+    big = b"x" * 2**20
+    assert writer.send(big)
+    blocked = threading.Thread(target=writer.send, args=(big,), daemon=True)
+    blocked.start()
+    blocked.join(0.3)
+    assert blocked.is_alive()
+    assert writer.send(b"refused", patient=False)
+    with os.fdopen(theirs, "rb") as reader:
+        assert [len(reader.readline()) for _ in range(3)] == [2**20 + 1, 8, 2**20 + 1]
+    blocked.join(5)
+    assert not blocked.is_alive()
+    writer.close()

@@ -23,11 +23,11 @@ from typing import IO, Final
 from broker.errors import BrokerError
 from broker.mcp.gateway import Gateway
 from broker.mcp.messages import Message, read_message
+from broker.mcp.routing import VERSION, headers_of
 from broker.mcp.sse import EventReader
 from broker.mcp.stdio import GRACE_S, LineWriter, lines
 from broker.mcp.upstream import EVENTS, JSON, SESSION_HEADER, Reply, Upstream
 
-VERSION_HEADER: Final = "MCP-Protocol-Version"
 RESUMED: Final = 5  # how often a stream is taken up again for one answer
 RETRY_S: Final = 1.0
 MAX_RETRY_S: Final = 30.0
@@ -83,7 +83,7 @@ class Bridge:
         """Send one message, and see to it that a request is answered."""
         why = "the server's answer broke off"
         try:
-            reply = self._upstream.ask("POST", self._headers(), line)
+            reply = self._upstream.ask("POST", {**self._headers(), **headers_of(message)}, line)
             why = self._take(reply, message) or why
         except BrokerError as error:
             why = str(error)
@@ -178,7 +178,7 @@ class Bridge:
         if self._session is not None:
             found[SESSION_HEADER] = self._session
         if self._version is not None:
-            found[VERSION_HEADER] = self._version
+            found[VERSION] = self._version
         return found
 
 

@@ -26,9 +26,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from broker.boundary import contained
-from broker.errors import BrokerError, StoreError
+from broker.errors import BrokerError, InputError, StoreError
 from broker.limits import MAX_REQUEST_BYTES
 from broker.mcp.gateway import Gateway
+from broker.mcp.messages import read_message
+from broker.mcp.routing import METHOD, NAME, contradicts
 from broker.mcp.sse import EventReader, ServerEvent
 from broker.mcp.upstream import EVENTS, JSON, SESSION_HEADER, Reply, Upstream
 
@@ -154,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return self._send(413, b"the message is too long", "text/plain")
         raw = self.rfile.read(int(length))
+        if self._contradicted(raw):
+            return self._send(400, b"the headers say something else than the message", "text/plain")
         gateway = self.server.gateway(self.headers.get(SESSION_HEADER))
         ruling = gateway.from_client(raw)
         if ruling.onward is not None:
@@ -162,6 +166,20 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(202, b"", "")
         status = 400 if b'"id":null' in ruling.back[:40] else 200
         return self._send(status, ruling.back, JSON)
+
+    def _contradicted(self, raw: bytes) -> bool:
+        methods, names = self.headers.get_all(METHOD, []), self.headers.get_all(NAME, [])
+        if not methods and not names:
+            return False
+        try:
+            message = read_message(raw)
+        except InputError:
+            return False  # the gateway says what is wrong with it
+        return (
+            len(methods) > 1
+            or len(names) > 1
+            or contradicts(next(iter(methods), None), next(iter(names), None), message)
+        )
 
     def _carry(
         self, method: str, body: bytes | None = None, gateway: Gateway | None = None

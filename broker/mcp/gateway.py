@@ -78,7 +78,7 @@ class Gateway:
         self._answered: OrderedDict[Id, _Asked] = OrderedDict()
         self._asked_back: set[Id] = set()
         self._tasks: OrderedDict[str, None] = OrderedDict()
-        self._told = ""
+        self._annotations = ""
         self._lock = threading.Lock()
 
     # ── from the client ──
@@ -104,7 +104,7 @@ class Gateway:
         asked = self._reserved(ident, message)
         if isinstance(asked, str):
             return Ruling(back=failure(ident, INVALID, f"not passed on: {asked}"))
-        if message.method in methods.ASKED_HARMLESSLY:
+        if methods.harmless(message):
             return Ruling(message.raw)
         task = message.params.get("taskId")
         if message.method in methods.OF_TASKS and isinstance(task, str) and task in self._tasks:
@@ -155,16 +155,22 @@ class Gateway:
             message = read_message(raw)
             if message.kind == "response":
                 return Ruling(self._answer(message))
+            if message.kind == "notification":
+                return Ruling(self._told(message))
         except InputError as error:
             self._judge.say(f"a message of `{self._judge.server}` is not passed on: {error}")
             return Ruling()
-        if message.kind == "notification":
-            if message.method in methods.TOLD_BACK_HARMLESSLY:
-                with self._lock:
-                    self._asked_back -= {_given_up(message)}
-                return Ruling(message.raw)
-            return Ruling(message.raw if self._decided(message)[0].allowed else None)
         return self._ask_back(message)
+
+    def _told(self, message: Message) -> bytes | None:
+        """Return what the server says unasked, as the client may hear it."""
+        if self._questions(message.params) is not None:
+            return None
+        if message.method in methods.TOLD_BACK_HARMLESSLY:
+            with self._lock:
+                self._asked_back -= {_given_up(message)}
+            return message.raw
+        return message.raw if self._decided(message)[0].allowed else None
 
     def _ask_back(self, message: Message) -> Ruling:
         ident = message.id
@@ -194,11 +200,35 @@ class Gateway:
                 return None
             self._keep(asked)
         result = message.body.get("result")
+        refusal = self._questions(result)
+        if refusal is not None:
+            return failure(message.id, REFUSED, refusal)
         if asked.method in methods.LISTS and isinstance(result, dict):
             return self._listed(message, asked.method, result, first=first)
         if asked.call_id and first:
             self._ended(message, asked, result)
         return message.raw
+
+    def _questions(self, holder: object) -> str | None:
+        """
+        Decide what a server asks its client inside a result; return why it may not, or None.
+
+        A client answers these by asking again, so what it may not be asked must not reach it.
+        """
+        found = holder.get(methods.QUESTIONS) if isinstance(holder, dict) else None
+        if found is None:
+            return None
+        for question in found.values() if isinstance(found, dict) else (found,):
+            asked = question if isinstance(question, dict) else {}
+            try:
+                message = read_message(write({"jsonrpc": "2.0", "id": 0, **asked}))
+            except InputError as error:
+                return f"refused: what the server asks for cannot be read: {error}"
+            if message.method not in methods.ASKED_BACK_HARMLESSLY:
+                refusal = self._decided(message)[0].refusal
+                if refusal is not None:
+                    return explained(refusal)
+        return None
 
     def _ended(self, message: Message, asked: _Asked, result: object) -> None:
         """Record how a call ended, and which task it goes on as."""
@@ -241,9 +271,9 @@ class Gateway:
         }
         digest = canonical_digest(said)
         with self._lock:
-            if digest == self._told:
+            if digest == self._annotations:
                 return
-            self._told = digest
+            self._annotations = digest
         hints = ", ".join(
             f"{name}{_hints(annotations)}" for name, annotations in sorted(said.items())
         )

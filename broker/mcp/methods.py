@@ -24,7 +24,7 @@ from typing import Final
 from broker.mcp.messages import Message
 
 CALL: Final = "tools/call"
-SUBSCRIBED: Final = "resources/subscribe"
+LISTEN: Final = "subscriptions/listen"
 
 # ── from a client to a server ──
 
@@ -37,9 +37,12 @@ LISTS: Final[Mapping[str, tuple[str, str]]] = {
     "prompts/list": ("prompts", "prompts/get"),
 }
 ASKED_HARMLESSLY: Final = frozenset(
-    (*LISTS, "initialize", "ping", "logging/setLevel", "resources/unsubscribe")
+    (
+        *LISTS,
+        *("initialize", "server/discover", "ping", "logging/setLevel", "resources/unsubscribe"),
+    )
 )
-OF_TASKS: Final = frozenset(("tasks/get", "tasks/result", "tasks/cancel"))
+OF_TASKS: Final = frozenset(("tasks/get", "tasks/result", "tasks/update", "tasks/cancel"))
 TOLD_HARMLESSLY: Final = frozenset(
     (
         "notifications/initialized",
@@ -65,10 +68,13 @@ TOLD_BACK_HARMLESSLY: Final = frozenset(
         "notifications/resources/updated",
         "notifications/prompts/list_changed",
         "notifications/elicitation/complete",
+        "notifications/subscriptions/acknowledged",
         "notifications/tasks/status",
     )
 )
 
+# Where a result, or news of a task, puts the questions that a server has for its client.
+QUESTIONS: Final = "inputRequests"
 _BESIDE: Final = frozenset(("_meta", "task"))
 
 
@@ -80,6 +86,22 @@ def full_tool(server: str, tool: str) -> str:
     'mcp__github__get_issue'
     """
     return f"mcp__{server}__{tool}"
+
+
+def harmless(message: Message) -> bool:
+    """
+    Whether a client's request cannot act; hearing of changed lists cannot, watching a resource can.
+
+    >>> from broker.mcp.messages import read_message
+    >>> said = b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"x":["a:b"]}}'
+    >>> harmless(read_message(said))
+    False
+    """
+    if message.method != LISTEN:
+        return message.method in ASKED_HARMLESSLY
+    wanted = message.params.get("notifications")
+    alone = message.params.keys() <= {"notifications", "_meta"}
+    return alone and isinstance(wanted, dict) and all(isinstance(v, bool) for v in wanted.values())
 
 
 def called(message: Message, server: str) -> tuple[object, object]:

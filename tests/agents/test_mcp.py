@@ -22,12 +22,14 @@ from typing import Any
 
 import pytest
 
+from broker.loopback.script import Say, Use
 from broker.mcp.config import gateway_command, wrap_servers
+from tests.agents.test_claude_code import Stage, claude, stage
 from tests.mcpkit import call, said
 from tests.runkit import finished, start
 from tests.sessionkit import Bench, bench
 
-__all__ = ["bench"]
+__all__ = ["bench", "claude", "stage"]
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(600)]
 
 INITIALIZE = said(
@@ -209,6 +211,31 @@ def test_a_configuration_is_held_in_a_run(scene: Bench, filesystem: str) -> None
     assert "a = 1" in out
     assert "refused by `paths`" in out
     assert decisions(scene) == [("read_text_file", "allow"), ("read_text_file", "refuse")]
+
+
+def test_a_hook_and_the_gateway_count_a_call_once(stage: Stage, filesystem: str) -> None:
+    """A real agent's hook asks first, the gateway meets the same call, and one debit is made."""
+    entry = {"command": filesystem, "args": [str(stage.workspace)]}
+    home = {"BROKER_HOME": str(stage.bench.home.state.parent)}
+    config = {"mcpServers": wrap_servers({"filesystem": entry}, home)}
+    tool = "mcp__filesystem__read_text_file"
+    place = str(stage.workspace / "src" / "a.py")
+    uses: list[Use | Say] = [Use([(tool, {"path": place})]) for _ in range(3)]
+    run = stage.run(
+        {"main": [*uses, Say("done")]},
+        "--mcp-config",
+        json.dumps(config),
+        scope=[f"tools={tool}", "paths=src/**", "calls=2"],
+    )
+    assert run.code == 0, run.err
+    told = [data for kind, data in run.entries() if kind == "decision"]
+    assert [(d["tool"], d["decision"]) for d in told] == [
+        (tool, "allow"),
+        (tool, "allow"),
+        (tool, "refuse"),
+    ]
+    assert [d["ok"] for kind, d in run.entries() if kind == "result"] == [True, True]
+    assert any("a = 1" in str(result) for result in run.results.values())
 
 
 # ── conformance ──

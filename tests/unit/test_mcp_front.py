@@ -130,6 +130,16 @@ def test_only_this_machine_is_answered(headers: dict[str, str], status: int) -> 
         assert len(server.heard) == (status == 200)
 
 
+def test_headers_cannot_say_something_else() -> None:
+    """A request whose headers name another method or tool reaches nobody."""
+    with standing(Yes(), echo) as (front, server):
+        raw = call(1, "look")
+        assert ask(front, "POST", raw, Mcp_Method="ping")[0] == 400
+        assert ask(front, "POST", raw, Mcp_Method="tools/call", Mcp_Name="drop")[0] == 400
+        assert server.heard == []
+        assert ask(front, "POST", raw, Mcp_Method="tools/call", Mcp_Name="look")[0] == 200
+
+
 def test_what_is_no_message_is_a_bad_request() -> None:
     """Broken JSON and a batch come back with 400, and reach nobody."""
     with standing(Yes(), echo) as (front, server):

@@ -252,6 +252,48 @@ def test_a_server_says_what_is_known_and_nothing_else() -> None:
     assert gateway(Yes()).from_server(strange).onward == strange
 
 
+@pytest.mark.parametrize(
+    "questions",
+    [
+        {"q": {"method": "sampling/createMessage", "params": {}}},
+        {"r": {"method": "roots/list"}, "q": {"method": "elicitation/create", "params": {}}},
+        {"q": {"method": "vendor/ask"}},
+        {"q": {"method": ""}},
+        {"q": {}},
+        {"q": "odd"},
+        ["odd"],
+        "odd",
+    ],
+)
+def test_a_question_inside_a_result_is_decided(questions: object) -> None:
+    """Newer servers ask by their answers; where they may not, the client gets an error."""
+    held = gateway(Yes(LOOK))
+    held.from_client(call(1, "look"))
+    told = held.from_server(answer(1, resultType="input_required", inputRequests=questions))
+    assert error(told.onward)["code"] == REFUSED
+    news = said("notifications/tasks/status", inputRequests=questions)
+    assert held.from_server(news).onward is None
+
+
+def test_a_question_that_may_be_asked_goes_on() -> None:
+    """Under a ticket that names it, and where it cannot act."""
+    for allowed, method in (("elicitation/create",) * 2, ("x", "roots/list")):
+        held = gateway(Yes(LOOK, f"mcp__notes__{allowed}"))
+        held.from_client(call(1, "look"))
+        raw = answer(1, inputRequests={"q": {"method": method, "params": {}}})
+        assert held.from_server(raw).onward == raw
+
+
+def test_hearing_of_changes_is_harmless_and_watching_a_resource_is_not() -> None:
+    """What a subscription is for decides whether it is a call."""
+    held = gateway(Yes(LOOK))
+    listen = said("subscriptions/listen", 1, notifications={"toolsListChanged": True})
+    assert held.from_client(listen).onward == listen
+    watch = said("subscriptions/listen", 2, notifications={"resourceSubscriptions": ["a:b"]})
+    assert held.from_client(watch).onward is None
+    assert held.from_client(said("subscriptions/listen", 3, more=1)).onward is None
+
+
 def test_a_task_is_followed_by_whoever_made_it() -> None:
     """Its id goes on undecided; another's id is decided."""
     held = gateway(Yes(LOOK))

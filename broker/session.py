@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.calls import Decision, Refusal
+from broker.calls import Decision
 from broker.errors import AttenuationError, BrokerError, StoreError
 from broker.events import (
     CallDecided,
@@ -40,11 +40,13 @@ from broker.scope import parse_scope, render
 from broker.sessions.ground import Ground, Outside, again, begin
 from broker.sessions.records import (
     Data,
+    closed,
     decision_data,
     delegation_data,
     refused_delegation_data,
     told,
 )
+from broker.sessions.standing import Standing
 from broker.ticket import Ticket
 
 MAIN: Final = "main"  # the actor that a person started
@@ -68,7 +70,7 @@ class Session:
         self._receipt = ground.receipt
         self._custody = ground.custody
         self._latest = ground.at
-        self._over = ""
+        self._over, self._standing = "", Standing()
         self._lock = threading.RLock()
 
     # ── how a session comes to be ──
@@ -198,6 +200,7 @@ class Session:
         server: str | None = None,
         actor: str = MAIN,
         cwd: str | None = None,
+        again: bool = False,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -211,6 +214,7 @@ class Session:
             server: the MCP server's name as our own configuration spells it.
             actor: which agent calls, as its adapter knows it.
             cwd: the folder that relative paths start from, where the agent says so.
+            again: a hook may have asked before; see ``broker.sessions.standing``.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
@@ -239,8 +243,12 @@ class Session:
                 except BrokerError as error:
                     decision = witness(closed(str(error)), "")
                 else:
+                    if again and (met := self._standing.take(call, guard, at, call_id)) is not None:
+                        return met
                     holder = guard.ticket.id
                     decision = guard.check(call, at, witness=lambda d: witness(d, holder))
+            if decision.allowed and not again:
+                self._standing.keep(call, call_id)
             self.allowed += decision.allowed
             self.refused += not decision.allowed
         for event in told_of:
@@ -299,6 +307,7 @@ class Session:
         Raises:
             StoreError: it cannot be recorded, or the session is over.
         """
+        call_id = self._standing.name(call_id)
         data = {"call": told(call_id, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
         at = self._record("result", data)
         self.bus.publish(ResultRecorded(at, self.sid, call_id, ok))
@@ -388,8 +397,3 @@ class Session:
         self._append("delegate", data, at)
         self._still_open()
         self._custody.keep(guard, holder)
-
-
-def closed(why: str) -> Decision:
-    """Return the refusal of a session that cannot decide."""
-    return Decision(Refusal("session", "", f"{why}; no call is allowed; tell the person"))

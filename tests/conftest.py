@@ -22,6 +22,8 @@ MAY_BE_SKIPPED = {
     "node is not installed",
     "opencode is not installed",
     "pi is not installed",
+    "the MCP conformance suite is not installed",
+    "the MCP server for files is not installed",
     "mounting a small file system takes root",
     "no small file system can be mounted here",
     "only root can give a file away",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import check, doctor, key, policy, receiptgroup, run, scope, sessions, ticket
+from broker.cli import check, doctor, key, mcp, policy, receiptgroup, run, scope, sessions, ticket
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
 
@@ -23,7 +23,7 @@ Start with:
 {MEANING}
 """
 
-ORDER = ("run", "check", "scope", "policy", "ticket", "receipt", "sessions", "key", "doctor")
+ORDER = ("run", "mcp", "check", "scope", "policy", "ticket", "receipt", "sessions", "key", "doctor")
 
 
 class _Ordered(TyperGroup):
@@ -71,6 +71,11 @@ app.command(
     epilog=run.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command(
+    "mcp",
+    epilog=mcp.EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+)(mcp.mcp)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")

@@ -76,6 +76,7 @@ class SessionClient:
         server: str | None = None,
         cwd: str | None = None,
         actor: str = "",
+        again: bool = False,
     ) -> Decision:
         """
         Ask for a decision; it is recorded, and debited when it allows.
@@ -85,6 +86,7 @@ class SessionClient:
         request = {"op": "decide", "tool": tool, "arguments": arguments, "call_id": call_id}
         request |= {"ticket": self.ticket, "server": server, "cwd": cwd}
         request["actor"] = actor or None
+        request["again"] = again
         try:
             return read_decision(self._ask(request))
         except BrokerError as error:
@@ -131,6 +133,15 @@ class SessionClient:
             StoreError: it could not be recorded.
         """
         self._ask({"op": "permission", "call_id": call_id, "allowed": allowed, "reason": reason})
+
+    def note(self, text: str, *, source: str) -> None:
+        """
+        Tell the session what an MCP server says of its tools.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        self._ask({"op": "offer", "text": text, "server": source})
 
     def describe(self) -> dict[str, object]:
         """

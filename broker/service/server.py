@@ -5,7 +5,7 @@ Decided here: who is answered, how long and how many at once, and what each requ
 Not decided here: what passes (``broker.session``), how an agent's hook speaks (``broker.agents``).
 
 Requests are hooks, and objects with ``op``: ``decide``, ``delegate``, ``permission``,
-``result``, ``describe``.
+``result``, ``offer``, ``describe``.
 There is no way to open an intent, to mint, or to widen over the socket: a model could ask for it.
 
 Rules a maintainer keeps: whatever breaks while a request is read or answered is a refusal, or no
@@ -52,11 +52,12 @@ STOP_S: Final = 2.0  # for answers under way when the server stops
 _OPS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "decide": (
         frozenset(("tool", "arguments")),
-        frozenset(("call_id", "ticket", "server", "cwd", "actor")),
+        frozenset(("call_id", "ticket", "server", "cwd", "actor", "again")),
     ),
     "delegate": (frozenset(("scope",)), frozenset(("parent", "holder", "asked_by"))),
     "result": (frozenset(("call_id", "ok")), frozenset(("output",))),
     "permission": (frozenset(("call_id", "allowed")), frozenset(("reason",))),
+    "offer": (frozenset(("server", "text")), frozenset()),
     "describe": (frozenset(), frozenset(("ticket",))),
 }
 
@@ -244,6 +245,7 @@ class Server:
             "delegate": self._delegate,
             "result": self._result,
             "permission": self._permission,
+            "offer": self._offer,
             "describe": self._describe,
         }
         return {"ok": True, **answers[op](request)}
@@ -257,6 +259,7 @@ class Server:
             server=_text(request, "server"),
             actor=_text(request, "actor") or MAIN,
             cwd=_text(request, "cwd"),
+            again=request.get("again") is True,
         )
         return decision_object(decision)
 
@@ -286,6 +289,12 @@ class Server:
             raise InputError("`allowed` is true or false")
         call_id, reason = _text(request, "call_id") or "", _text(request, "reason") or ""
         self._session.permission(call_id, allowed=allowed, reason=reason)
+        return {}
+
+    def _offer(self, request: dict[str, object]) -> dict[str, object]:
+        """Note what a gateway heard an MCP server say of its tools; never as our own word."""
+        text, server = _text(request, "text") or "", _text(request, "server") or ""
+        self._session.note(text, source=f"socket:{server}")
         return {}
 
     def _describe(self, request: dict[str, object]) -> dict[str, object]:

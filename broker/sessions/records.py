@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from broker.calls import Call, Decision, PathSubject, UrlSubject
+from broker.calls import Call, Decision, PathSubject, Refusal, UrlSubject
 from broker.errors import Break, TicketFormatError
 from broker.intent import Intent
 from broker.limits import (
@@ -35,6 +35,11 @@ from broker.wire import mac
 DISTRIBUTION: Final = "capability-broker"
 
 Data = dict[str, object]
+
+
+def closed(why: str) -> Decision:
+    """Return the refusal of a session that cannot decide."""
+    return Decision(Refusal("session", "", f"{why}; no call is allowed; tell the person"))
 
 
 def told(text: str, limit: int = MAX_TEXT_CHARS) -> str:

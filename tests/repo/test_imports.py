@@ -64,6 +64,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "agents.",
         "launch",
         "harness.",
+        "mcp.",
     ),
     "command line": ("cli.",),
 }

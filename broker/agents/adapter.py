@@ -43,6 +43,7 @@ class Adapter(Protocol):
     """One kind of agent, for one run."""
 
     name: str
+    tested: str  # the version that its tests were last run with; empty where there is none
 
     def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """
@@ -99,6 +100,7 @@ class Plain:
     """
 
     name = "command"
+    tested = ""
 
     def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Nothing is known that could be wrong."""

@@ -72,6 +72,7 @@ class ClaudeLaunch:
     """One run of Claude Code."""
 
     name = NAME
+    tested = "2.1.332"
     programs = frozenset(("claude", "claude.exe"))
 
     def __init__(self, managed: Path | None = None) -> None:

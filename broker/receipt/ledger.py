@@ -170,8 +170,12 @@ class Ledger:
             if not self._stands(at):
                 self._begin_with(at)
 
-    def _stands(self, at: int) -> bool:
-        """Whether there is a ledger with a row; one without is being made, or was left so."""
+    def _stands(self, at: int, *, alone_here: bool = False) -> bool:
+        """
+        Whether there is a ledger with a row and its mark; else it is being made, or was left so.
+
+        Only who keeps the other makers out puts the mark: two at once would trip each other up.
+        """
         if not (os.path.lexists(self.path) and os.path.lexists(self.head_path)):
             return False
         with self._rows(at) as rows:
@@ -179,12 +183,14 @@ class Ledger:
             first = rows.chain.last
             stands = rows.chain.n > 0
         if alone and not os.path.lexists(self.mark_path):
+            if not alone_here:
+                return False
             self._put_mark(first)  # a crash came between the first row and the mark
         return stands
 
     def _begin_with(self, at: int) -> None:
         with self._alone():
-            if self._stands(at):
+            if self._stands(at, alone_here=True):
                 return
             if self.expected():
                 raise Break("no_ledger", f"`{self.path}` is gone, and what it told of is not")

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from broker.errors import StoreError, UnverifiableError
 
@@ -107,6 +108,7 @@ class Disk:
 
 
 DISK = Disk()
+_REPLACED: Final = 5  # times that a file may be replaced while it is opened
 SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 CREATE = os.O_CREAT | os.O_EXCL | SAFELY
 
@@ -133,12 +135,17 @@ def open_checked(path: Path, what: str, *, flags: int = os.O_RDONLY, forbidden: 
         UnverifiableError: missing, a link, not a regular file, more than one name, another
             owner, or a mode that lets others in.
     """
+    for left in reversed(range(_REPLACED)):
+        try:
+            fd = os.open(path, flags | SAFELY)
+        except OSError as error:
+            raise _cannot_open(path, what, error) from error
+        status = os.fstat(fd)
+        if status.st_nlink or not left:
+            break
+        os.close(fd)  # another file has taken its name just now: that is the one to open
     try:
-        fd = os.open(path, flags | SAFELY)
-    except OSError as error:
-        raise _cannot_open(path, what, error) from error
-    try:
-        check_file(os.fstat(fd), path, what, forbidden)
+        check_file(status, path, what, forbidden)
     except UnverifiableError:
         os.close(fd)
         raise

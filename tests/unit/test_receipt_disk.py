@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,3 +152,30 @@ def test_a_folder_of_records_is_no_link(tmp_path: Path) -> None:
     with pytest.raises(UnverifiableError) as caught:
         disk.check_unlinked(tmp_path / "real", tmp_path / "link")
     assert caught.value.code == "unverifiable.symlink"
+
+
+def test_a_file_that_is_replaced_while_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that took the name is the one that is opened, not the one that lost it."""
+    path = tmp_path / "file"
+    disk.DISK.replace(path, b"old")
+    opened = os.open
+    left = [3]
+
+    def late(*given: Any, **more: Any) -> int:
+        fd = opened(*given, **more)
+        if given[0] == path and left[0]:
+            left[0] -= 1
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "open", opened)
+                disk.DISK.replace(path, b"new%d" % left[0])
+        return fd
+
+    monkeypatch.setattr(os, "open", late)
+    fd = disk.open_checked(path, "file", forbidden=disk.OTHERS_WRITE)
+    assert os.read(fd, 9) == b"new0"
+    os.close(fd)
+    left[0] = 99
+    with pytest.raises(UnverifiableError, match="was removed"):
+        disk.open_checked(path, "file", forbidden=disk.OTHERS_WRITE)

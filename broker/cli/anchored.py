@@ -10,12 +10,18 @@ calls this, since it may take the network. Not decided here: what each anchor's 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from broker.anchors.anchor import Anchor
     from broker.home import Home
     from broker.receipt.evidence import Evidence
     from broker.receipt.marks import Mark
+
+
+_Answer = tuple["Anchor", bytes, bytes, "Mark"]
 
 
 def anchored(what: Evidence, home: Home) -> tuple[tuple[Mark, ...], tuple[str, ...]]:
@@ -29,28 +35,42 @@ def anchored(what: Evidence, home: Home) -> tuple[tuple[Mark, ...], tuple[str, .
     """
     from broker.anchors.anchor import AnchorError
     from broker.anchors.configured import anchors
-    from broker.anchors.evidence import Attestations
     from broker.config import load_config
+
+    there = anchors(load_config(home.config).anchors, home) if what.vkeys else ()
+    marks, unasked = [], []
+    for anchor, note, answer, mark in (*_own(what, home, there), *_by_ledger(what, home, there)):
+        try:
+            seen = anchor.check(note, answer, time.time_ns())
+        except AnchorError as error:
+            unasked.append(f"anchor `{anchor.name}` could not be asked: {error}")
+            continue
+        marks.append(replace(mark, says=f"the anchor `{anchor.name}`", anchor=seen.by))
+        unasked += seen.warnings
+    return tuple(marks), tuple(dict.fromkeys(unasked))
+
+
+def _own(what: Evidence, home: Home, there: Sequence[Anchor]) -> Iterator[_Answer]:
+    """Yield what anchors answered to checkpoints of the session itself."""
+    from broker.anchors.evidence import Attestations
     from broker.receipt.checkpoint import of_receipt, open_checkpoint
     from broker.receipt.marks import Mark
 
     kept = Attestations(home)
-    notes = kept.notes(what.sid) if what.vkeys else []
-    there = anchors(load_config(home.config).anchors, home) if notes else ()
-    marks, unasked = [], []
-    for note in notes:
+    for note in kept.notes(what.sid) if there else ():
         checkpoint = open_checkpoint(note.note, what.vkeys, of_receipt(what.sid))
         for anchor in there:
             answer = kept.read(note, anchor.name)
-            if answer is None:
-                continue
-            try:
-                seen = anchor.check(note.note, answer, time.time_ns())
-            except AnchorError as error:
-                unasked.append(f"anchor `{anchor.name}` could not be asked: {error}")
-                continue
-            says = f"the anchor `{anchor.name}`"
-            root, size = checkpoint.root, checkpoint.size
-            marks.append(Mark(size, says, root=root, anchor=seen.by))
-            unasked += seen.warnings
-    return tuple(marks), tuple(dict.fromkeys(unasked))
+            if answer is not None:
+                yield anchor, note.note, answer, Mark(checkpoint.size, "", root=checkpoint.root)
+
+
+def _by_ledger(what: Evidence, home: Home, there: Sequence[Anchor]) -> Iterator[_Answer]:
+    """Yield what anchors answered to the checkpoint of the ledger over the session's end."""
+    from broker.anchors.ends import anchored_end, answered
+    from broker.receipt.marks import Mark
+
+    end = anchored_end(home, what.sid, what.vkeys) if there else None
+    if end is not None:
+        for anchor, answer in answered(home, end, there):
+            yield anchor, end.note.note, answer, Mark(end.n, "", last=end.last)

@@ -2,8 +2,8 @@
 What anchors of the ledger show of one session: that it ended so, since the ledger says so.
 
 Decided here: that a checkpoint of the ledger which an anchor holds vouches for the `end` rows
-under it, and so for every line of the sessions that they name. Not decided here: whether the rows are
-authentic; the checkpoint's root is met by their bytes, and its signature is a key's that counts.
+under it, and so for every line of the sessions that they name. Not decided here: whether the
+rows are authentic; the checkpoint's root is met by their bytes, and a key that counts signed it.
 """
 
 from __future__ import annotations

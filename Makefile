@@ -34,8 +34,9 @@ demo: $(READY) ## watch a real agent work under a scope
 test: lint wheel-test unit ## lint, types, the wheel, and every test: what CI runs
 
 .PHONY: unit
-unit: $(READY) ## every test but the long ones
-	@$(PYTEST)
+unit: $(READY) ## every test but the long ones, on all cores
+	@$(PYTEST) -n auto --dist loadfile -m 'not deep and not alone'
+	@$(PYTEST) -m alone
 
 .PHONY: test-deep
 test-deep: $(READY) ## every test, with 20 000 examples for each law (hours)

@@ -32,6 +32,7 @@ from typing import Final, Literal
 from broker.errors import Break, BrokerError, UnverifiableError
 from broker.receipt.book import Book, Listed
 from broker.receipt.disk import check_unlinked
+from broker.receipt.entry import check_sid
 from broker.receipt.evidence import Evidence
 from broker.receipt.inspection import inspecting
 from broker.receipt.keys import Key
@@ -130,11 +131,12 @@ def expect(receipts: Receipts, sid: str, *, book: Book | None = None) -> Expecte
         book: what the ledger says, where it has been read already.
 
     Raises:
+        InputError: it is no session's name.
         Break: the ledger is broken, or its rows alone are evidence: ``reused``, ``fork``,
             ``retired``.
         UnverifiableError: the ledger or the session's key cannot be read, or it was retired.
     """
-    check_unlinked(*receipts.home.records(sid))
+    check_unlinked(*receipts.home.records(check_sid(sid)))
     said = receipts.ledger.read() if book is None else book
     listed = said.sessions.get(sid)
     key: Key | None = receipts.key

@@ -22,6 +22,8 @@ from tests.sessionkit import Bench, bench
 
 __all__ = ["bench"]
 
+pytestmark = pytest.mark.alone
+
 
 def launch(bench: Bench, *command: str, **more: object) -> tuple[int, str]:
     """Run a command in this process, and return exit code and the broker's own lines."""

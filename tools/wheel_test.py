@@ -34,7 +34,7 @@ DATA = {
 LEFT_BY_TOOLS = shutil.ignore_patterns(
     ".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist"
 )
-NEEDED = ("pytest", "hypothesis", "rfc8785")
+NEEDED = ("pytest", "hypothesis", "pyhpke", "rfc8785", "securesystemslib")
 
 WHERE = """
 import importlib.resources, pathlib, sys
@@ -61,7 +61,7 @@ def main() -> int:
 
         venv.create(place / "venv", with_pip=True)
         python = str(place / "venv/bin/python")
-        run(python, "-m", "pip", "install", "-qq", str(wheel), *requirements())
+        run(python, "-m", "pip", "install", "-qq", f"{wheel}[anchors]", *requirements())
 
         away = place / "bench"
         shutil.copytree(place / "source/tests", away / "tests")
@@ -73,7 +73,9 @@ def main() -> int:
             if path.suffix in {".lark", ".mjs", ".scope", ".toml"}
         ]
         run(python, "-c", WHERE, *data, cwd=away)
-        last = run(python, "-m", "pytest", *CHOSEN, cwd=away).strip().splitlines()[-1]
+        shared = ("-n", "auto", "--dist", "loadfile", "-m", "not deep and not alone")
+        last = run(python, "-m", "pytest", *shared, *CHOSEN, cwd=away).strip().splitlines()[-1]
+        run(python, "-m", "pytest", "-m", "alone", *CHOSEN, cwd=away)
         count = last.split(" passed")[0].rsplit(maxsplit=1)[-1]
         spent_s = time.monotonic() - started_s
         print(f"wheel: {wheel.name} holds, {count} tests of it in {spent_s:.0f} s")

@@ -247,8 +247,8 @@ class Session:
                         return met
                     holder = guard.ticket.id
                     decision = guard.check(call, at, witness=lambda d: witness(d, holder))
-            if decision.allowed and not again:
-                self._standing.keep(call, call_id)
+                    if decision.allowed and not again:
+                        self._standing.keep(call, holder, call_id)
             self.allowed += decision.allowed
             self.refused += not decision.allowed
         for event in told_of:

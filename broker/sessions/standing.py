@@ -4,9 +4,10 @@ Calls that an agent's hook had allowed, and that a gateway before the tool's ser
 Decided here: that one call, asked about twice on its way, is recorded and debited once. Not
 decided here: what passes; the ticket is asked again, for it may have ended meanwhile.
 
-A call is known by its tool and its arguments' digest. What a hook allowed stands for one call at
-the gateway, and for one only. A call that comes without one is decided like any other, so an
-agent whose hook did not run is held all the same.
+A call is known by its tool, its arguments' digest and the ticket that it was debited to. What a
+hook allowed stands for one call at the gateway, and for one only. A call that comes without one is
+decided like any other, so an agent whose hook did not run is held all the same; and so is a call
+under another ticket, such as a gateway's own narrower one, whose limits nobody has asked yet.
 
 Rule a maintainer keeps: what stands is only ever taken for a debit that was made; it never
 allows what the ticket would refuse now, nor something else than was asked for.
@@ -34,22 +35,22 @@ class Standing:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
         self._names: OrderedDict[str, str] = OrderedDict()
         self._count = 0
 
-    def keep(self, call: Call, call_id: str) -> None:
-        """Remember that a call was allowed, recorded and debited."""
+    def keep(self, call: Call, ticket: str, call_id: str) -> None:
+        """Remember that a call was allowed, recorded, and debited to the ticket of that id."""
         if not call.tool.startswith(OUTSIDE):
             return
-        self._kept.setdefault((call.tool, call.digest), []).append(call_id)
+        self._kept.setdefault((call.tool, call.digest, ticket), []).append(call_id)
         self._count += 1
         while self._count > MAX_STANDING:
             self._drop(next(iter(self._kept)))
 
     def take(self, call: Call, guard: TicketGuard, at: int, call_id: str) -> Decision | None:
         """Return the decision that stands for a call, once; None when it must be decided."""
-        key = (call.tool, call.digest)
+        key = (call.tool, call.digest, guard.ticket.id)
         if key not in self._kept:
             return None
         decision = authorize(guard.ticket, call, at, 0, sandboxed=guard.sandboxed)
@@ -64,7 +65,7 @@ class Standing:
         """Return the id that a call was recorded by."""
         return self._names.pop(call_id, call_id)
 
-    def _drop(self, key: tuple[str, str]) -> str:
+    def _drop(self, key: tuple[str, str, str]) -> str:
         ids = self._kept[key]
         first = ids.pop(0)
         if not ids:

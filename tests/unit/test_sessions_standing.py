@@ -23,10 +23,13 @@ def guard(*caveats: Any) -> TicketGuard:
     return TicketGuard(mint(caveats, key=bytes(32), sid="s", minted_at=0))
 
 
+TICKET = guard().ticket.id
+
+
 def test_what_stands_is_taken_once() -> None:
     """The second call of the same kind is decided anew."""
     kept = Standing()
-    kept.keep(CALL, "h1")
+    kept.keep(CALL, TICKET, "h1")
     found = kept.take(CALL, guard(), 0, "g1")
     assert found is not None
     assert found.allowed
@@ -37,8 +40,8 @@ def test_what_stands_is_taken_once() -> None:
 def test_something_else_does_not_stand() -> None:
     """Another tool, other arguments, and tools that no gateway meets."""
     kept = Standing()
-    kept.keep(CALL, "h1")
-    kept.keep(Call("Read", digest="d1"), "h2")
+    kept.keep(CALL, TICKET, "h1")
+    kept.keep(Call("Read", digest="d1"), TICKET, "h2")
     assert kept.take(Call(TOOL, "notes", digest="d2"), guard(), 0, "g") is None
     assert kept.take(Call("mcp__notes__drop", "notes", digest="d1"), guard(), 0, "g") is None
     assert kept.take(Call("Read", digest="d1"), guard(), 0, "g") is None
@@ -47,8 +50,9 @@ def test_something_else_does_not_stand() -> None:
 def test_a_ticket_that_refuses_now_is_not_overruled() -> None:
     """What stood is decided by the ticket once more, and then refused."""
     kept = Standing()
-    kept.keep(CALL, "h1")
-    assert kept.take(CALL, guard(tools("Read")), 0, "g") is None
+    refusing = guard(tools("Read"))
+    kept.keep(CALL, refusing.ticket.id, "h1")
+    assert kept.take(CALL, refusing, 0, "g") is None
 
 
 def test_so_many_may_stand(monkeypatch: Any) -> None:
@@ -56,7 +60,7 @@ def test_so_many_may_stand(monkeypatch: Any) -> None:
     monkeypatch.setattr(standing, "MAX_STANDING", 2)
     kept = Standing()
     for n in range(3):
-        kept.keep(Call(TOOL, "notes", digest=f"d{n}"), f"h{n}")
+        kept.keep(Call(TOOL, "notes", digest=f"d{n}"), TICKET, f"h{n}")
     assert kept.take(Call(TOOL, "notes", digest="d0"), guard(), 0, "g") is None
     assert kept.take(Call(TOOL, "notes", digest="d2"), guard(), 0, "g") is not None
 
@@ -86,3 +90,18 @@ def test_a_hook_that_did_not_run_changes_nothing(bench: Bench) -> None:
     assert not session.decide(TOOL, {}, call_id="g2", server="notes", again=True).allowed
     assert session.spent() == (1,)
     session.seal()
+
+
+def test_a_narrower_ticket_spends_its_own_budget(bench: Bench) -> None:
+    """What a hook debited to one ticket was not debited to another, which has limits of its own."""
+    session = bench.open(("calls=9", "tools=mcp__notes__look"))
+    narrow = session.delegate(["calls=1"]).id
+    for n in (1, 2, 3):
+        assert session.decide(TOOL, {}, call_id=f"h{n}", server="notes").allowed
+    found = [
+        session.decide(TOOL, {}, call_id=f"g{n}", server="notes", ticket=narrow, again=True)
+        for n in (1, 2, 3)
+    ]
+    assert [decision.allowed for decision in found] == [True, False, False]
+    assert found[1].refusal is not None
+    assert found[1].refusal.caveat == "calls"

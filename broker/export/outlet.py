@@ -38,11 +38,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             yield stream
         os.rename(fresh, path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise InputError(f"`{path}` cannot be written: {_why(error)}") from error
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
+    finally:
+        fresh.unlink(missing_ok=True)  # gone by then, where it got its name
 
 
 def new_folder(path: Path) -> None:

@@ -64,16 +64,6 @@ def reaches(level: Level, wanted: Level) -> bool:
     return LEVELS.index(level) >= LEVELS.index(wanted)
 
 
-def stronger(one: Level, other: Level) -> Level:
-    """
-    Return the higher of two levels.
-
-    >>> stronger("mac", "signed")
-    'signed'
-    """
-    return max(one, other, key=LEVELS.index)
-
-
 def promised(text: str) -> Level:
     """
     Return the level that an open line's data promises; silence promises ``mac``.

@@ -18,7 +18,7 @@ _PLAIN: Final = re.compile(r"[ -~]*")
 
 def escaped(text: str) -> str:
     r"""
-    Return ``text`` with every character that is not visible spelled as ``\uXXXX``.
+    Return ``text`` with every character that is not visible spelled as ``\u`` and its number.
 
     Control characters, bidirectional and zero-width marks, line separators and odd blanks
     are all spelled out; letters of every script stay.

@@ -36,7 +36,6 @@ from broker.limits import MAX_VKEY_BYTES
 from broker.receipt import disk
 from broker.receipt.keys import KEY_BYTES, key_folder, load_secret, put_secret
 
-SIGNATURE_BYTES: Final = 64
 KEY_ID_BYTES: Final = 4
 NAME_PREFIX: Final = "capability-broker/"
 _ED25519: Final = b"\x01"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final
 from weakref import WeakSet
@@ -185,17 +186,17 @@ class Receipt:
         journal = self._journal
         with self._mutex:
             try:
-                journal.reload(at)
-                journal.refuse_after_seal()
-                if journal.chain.n == 0:
-                    raise StoreError(  # noqa: TRY301  the files are given back below
-                        f"session `{self.sid}` never began: start another",
-                        code="store.never_began",
-                    )
-                journal.reserve()
-            except BaseException:
-                journal.release()
-                raise
+                with ExitStack() as undo:
+                    undo.callback(journal.release)
+                    journal.reload(at)
+                    journal.refuse_after_seal()
+                    if journal.chain.n == 0:
+                        raise StoreError(
+                            f"session `{self.sid}` never began: start another",
+                            code="store.never_began",
+                        )
+                    journal.reserve()
+                    undo.pop_all()  # they stay open for whoever appends
             finally:
                 journal.unlock()
 
@@ -236,10 +237,10 @@ class Receipt:
                     chain.closing = reason
                 return Entry(chain.n - 1, chain.last, kind, at - at % 1_000_000, data)
             except (InputError, StoreError):
-                raise
-            except BaseException:
-                # Whatever interrupted us, perhaps between a write and the note of it: the
-                # next append walks the file before it believes its own memory.
+                raise  # told by who knows the state on disk
+            except BaseException:  # an interruption too; it is marked and goes on, never swallowed
+                # Perhaps it came between a write and the note of it: the next append walks the
+                # file before it believes its own memory.
                 journal.stale = True
                 raise
             finally:

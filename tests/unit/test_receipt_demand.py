@@ -7,14 +7,13 @@ from itertools import product
 import pytest
 
 from broker.errors import Break, InputError
-from broker.receipt.demand import LEVELS, expected_head, promised, reaches, stronger
+from broker.receipt.demand import LEVELS, expected_head, promised, reaches
 
 
 def test_levels_are_in_one_order() -> None:
     """Each level reaches itself and those below it, and no other."""
     for (i, one), (j, other) in product(enumerate(LEVELS), repeat=2):
         assert reaches(one, other) == (i >= j)
-        assert stronger(one, other) == LEVELS[max(i, j)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ Rule a maintainer keeps: nothing here creates a folder. Looking is free of effec
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,8 +102,18 @@ class Home:
 
         A folder reached through a link is listed by both of its names.
         """
-        found: dict[str, None] = {}
-        for folder in (self.state, self.data, self.config, self.runtime):
-            found[os.path.abspath(folder)] = None
-            found[os.path.realpath(folder)] = None
-        return tuple(found)
+        return every_name((self.state, self.data, self.config, self.runtime))
+
+
+def every_name(paths: Iterable[Path]) -> tuple[str, ...]:
+    """
+    Return the names of files and folders: absolute, as given and with links followed, each once.
+
+    >>> every_name([Path("/x/../y")])
+    ('/y',)
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        found[os.path.abspath(path)] = None
+        found[os.path.realpath(path)] = None
+    return tuple(found)

@@ -7,7 +7,7 @@ value. Not decided here: which options there are (each agent's own room).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from broker.errors import LaunchError
 
@@ -43,3 +43,41 @@ def without(command: Sequence[str], option: str) -> list[str]:
         elif not word.startswith(option + "="):
             kept.append(word)
     return kept
+
+
+def positional(arguments: Sequence[str], valued: Collection[str]) -> Iterator[str]:
+    """
+    Yield the words that are neither options nor their values.
+
+    Args:
+        arguments: what was typed behind the program's name.
+        valued: the options that take the next word for their value.
+
+    >>> list(positional(["-m", "x", "go", "--", "-n"], {"-m"}))
+    ['go', '-n']
+    """
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            yield from words
+        elif not word.startswith("-") or word == "-":
+            yield word
+        elif word in valued:
+            next(words, None)
+
+
+def refuse(arguments: Sequence[str], flags: Mapping[str, str]) -> None:
+    """
+    Refuse options that free an agent, with or without a value.
+
+    Args:
+        arguments: the options and what stands between them.
+        flags: by the option, why it cannot be held.
+
+    Raises:
+        LaunchError: one of them is there.
+    """
+    for argument in arguments:
+        why = flags.get(argument.partition("=")[0])
+        if why is not None:
+            raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")

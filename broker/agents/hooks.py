@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -140,6 +141,31 @@ def text_of(found: dict[str, object], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"the hook's payload has no `{name}`")
     return value
+
+
+def event_of(found: dict[str, object], held: Collection[str]) -> str:
+    """
+    Return the event of a payload, which must be one that the broker is set before.
+
+    Raises:
+        InputError: it is missing, or another.
+    """
+    event = text_of(found, "hook_event_name")
+    if event not in held:
+        raise InputError(f"the broker does not answer the event `{event}`")
+    return event
+
+
+def arguments_of(given: object) -> dict[str, object]:
+    """
+    Return the arguments of a payload's call, which must be an object.
+
+    Raises:
+        InputError: they are missing, or of another kind.
+    """
+    if not isinstance(given, dict):
+        raise InputError("the hook's payload has no `tool_input`")
+    return given
 
 
 def server_of(name: object, tool: str) -> str | None:

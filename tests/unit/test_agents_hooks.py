@@ -10,7 +10,9 @@ from broker.agents.hooks import (
     AgentHook,
     HookCall,
     actor_of,
+    arguments_of,
     denied,
+    event_of,
     explained,
     server_of,
     text_of,
@@ -100,3 +102,18 @@ def test_an_agent_that_cannot_be_told_is_an_error(agent: object) -> None:
     """A subagent that might miss its own ticket is not taken for the main agent."""
     with pytest.raises(InputError):
         actor_of(agent, "x")
+
+
+@pytest.mark.parametrize("event", [None, "", "after", 1])
+def test_an_event_that_is_not_held_is_an_error(event: object) -> None:
+    """A hook that was set before anything else is not answered with an allow."""
+    with pytest.raises(InputError):
+        event_of({"hook_event_name": event}, ("before",))
+    assert event_of({"hook_event_name": "before"}, ("before",)) == "before"
+
+
+@pytest.mark.parametrize("given", [None, "", [], 1, "{}"])
+def test_arguments_are_an_object(given: object) -> None:
+    """Anything else cannot be judged."""
+    with pytest.raises(InputError, match="`tool_input`"):
+        arguments_of(given)

@@ -13,8 +13,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.agents.hooks import BEFORE, HookCall, actor_of, denied, server_of, text_of
-from broker.errors import InputError
+from broker.agents.hooks import (
+    BEFORE,
+    HookCall,
+    actor_of,
+    arguments_of,
+    denied,
+    event_of,
+    server_of,
+    text_of,
+)
 from broker.service.protocol import HookRefusal, read_object
 from broker.sessions.records import wellformed
 
@@ -39,18 +47,14 @@ class ClaudeDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = text_of(found, "hook_event_name")
+        event = event_of(found, (STARTS, *CALLS))
         if event == STARTS:
             return HookCall(event)
-        if event not in CALLS:
-            raise InputError(f"the broker does not answer the event `{event}`")
-        if not isinstance(found.get("tool_input"), dict):
-            raise InputError("the hook's payload has no `tool_input`")
         tool = text_of(found, "tool_name")
         return HookCall(
             event,
             tool,
-            found["tool_input"],
+            arguments_of(found.get("tool_input")),
             text_of(found, "tool_use_id"),
             text_of(found, "cwd"),
             _server(found, tool),

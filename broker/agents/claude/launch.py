@@ -37,10 +37,11 @@ from broker.agents.claude.settings import (
     workspace_rules,
 )
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
-from broker.agents.commandline import options, value_of, without
+from broker.agents.commandline import options, refuse, value_of, without
 from broker.agents.hooks import AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
+from broker.home import every_name
 from broker.service.server import Hook
 
 SETTINGS_NAME: Final = "claude-settings.json"
@@ -93,10 +94,7 @@ class ClaudeLaunch:
             LaunchError: an option, a variable or a settings file keeps hooks from running.
         """
         arguments = options(command)
-        for argument in arguments:
-            why = _FLAGS.get(argument.partition("=")[0])
-            if why is not None:
-                raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")
+        refuse(arguments, _FLAGS)
         if len(command) > 1 and command[1] in _COMMANDS:
             raise LaunchError(f"`claude {command[1]}` starts agents that no ticket would hold")
         sources = value_of(arguments, _SOURCES)
@@ -131,11 +129,7 @@ class ClaudeLaunch:
 
     def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return the user's settings files, by every name they have."""
-        names: dict[str, None] = {}
-        for path in user_settings(environ):
-            names[os.path.abspath(path)] = None
-            names[os.path.realpath(path)] = None
-        return tuple(names)
+        return every_name(user_settings(environ))
 
     def unseen(self) -> tuple[str, ...]:
         """Return what the hook does not see."""

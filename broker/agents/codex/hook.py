@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.agents.hooks import BEFORE, HookCall, actor_of, denied, text_of
-from broker.errors import InputError
+from broker.agents.hooks import BEFORE, HookCall, actor_of, arguments_of, denied, event_of, text_of
 from broker.service.protocol import HookRefusal, read_object
 
 NAME: Final = "codex"
@@ -39,14 +38,10 @@ class CodexDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = text_of(found, "hook_event_name")
+        event = event_of(found, (STARTS, BEFORE))
         if event == STARTS:
             return HookCall(event)
-        if event != BEFORE:
-            raise InputError(f"the broker does not answer the event `{event}`")
-        tool, given = text_of(found, "tool_name"), found.get("tool_input")
-        if not isinstance(given, dict):
-            raise InputError("the hook's payload has no `tool_input`")
+        tool, given = text_of(found, "tool_name"), arguments_of(found.get("tool_input"))
         if tool == PATCH and set(given) == {"command"}:
             given = {"patch": given["command"]}  # as every other agent's tool of the name has it
         return HookCall(

@@ -28,10 +28,11 @@ from broker.agents.adapter import Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
 from broker.agents.codex.hook import NAME, STARTS, CodexDialect
 from broker.agents.codex.trust import Hooked, listed
-from broker.agents.commandline import options
+from broker.agents.commandline import options, positional, refuse
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
+from broker.home import every_name
 from broker.service.server import Hook
 
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
@@ -99,10 +100,7 @@ class CodexLaunch:
             LaunchError: a command, an option or a setting keeps the hooks from running.
         """
         arguments = options(command)
-        for argument in arguments:
-            why = _FLAGS.get(argument.partition("=")[0])
-            if why is not None:
-                raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")
+        refuse(arguments, _FLAGS)
         verb = _verb(arguments)
         if verb in _OTHERS:
             raise LaunchError(f"`codex {verb}` runs what no ticket would hold")
@@ -117,7 +115,7 @@ class CodexLaunch:
         'fix the test'
         """
         before = options(command)
-        words = list(_positional(list(command[1:])))
+        words = list(positional(command[1:], _VALUED))
         verb = _verb(before)
         if verb:
             words.pop(0)
@@ -130,11 +128,8 @@ class CodexLaunch:
     def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return Codex's own configuration and credentials, by every name they have."""
         folder = _folder(environ)
-        names: dict[str, None] = {}
-        for name in ("config.toml", "hooks.json", "auth.json", "managed_config.toml"):
-            names[os.path.abspath(folder / name)] = None
-            names[os.path.realpath(folder / name)] = None
-        return tuple(names)
+        names = ("config.toml", "hooks.json", "auth.json", "managed_config.toml")
+        return every_name(folder / name for name in names)
 
     def unseen(self) -> tuple[str, ...]:
         """Return what the hook does not see."""
@@ -222,24 +217,9 @@ def _folder(environ: Mapping[str, str]) -> Path:
     return Path(given) if given else Path(environ.get("HOME", "/")) / ".codex"
 
 
-def _positional(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the words that are neither options nor their values."""
-    skip = False
-    for at, word in enumerate(arguments):
-        if skip:
-            skip = False
-        elif word == "--":
-            yield from arguments[at + 1 :]
-            return
-        elif word.startswith("-") and word != "-":
-            skip = word in _VALUED
-        else:
-            yield word
-
-
 def _verb(arguments: Sequence[str]) -> str:
     """Return the command that is given to Codex, or an empty text."""
-    first = next(_positional(arguments), "")
+    first = next(positional(arguments, _VALUED), "")
     return first if first in _COMMANDS or first in _OTHERS else ""
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.agents.hooks import BEFORE, HookCall, actor_of, denied, text_of
+from broker.agents.hooks import BEFORE, HookCall, actor_of, arguments_of, denied, event_of, text_of
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal, read_object
 
@@ -64,21 +64,17 @@ class CopilotDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = text_of(found, "hook_event_name")
+        event = event_of(found, (STARTS, BEFORE))
         if event == STARTS:
             return HookCall(event)
-        if event != BEFORE:
-            raise InputError(f"the broker does not answer the event `{event}`")
         name, given = text_of(found, "tool_name"), found.get("tool_input")
         if name == "Edit" and isinstance(given, str):
             name, given = "apply_patch", {"patch": given}  # as others have the tool
-        if not isinstance(given, dict):
-            raise InputError("the hook's payload has no `tool_input`")
         server, tool = self._named(name)
         return HookCall(
             event,
             tool,
-            _translated(tool, given),
+            _translated(tool, arguments_of(given)),
             "",
             text_of(found, "cwd"),
             server,

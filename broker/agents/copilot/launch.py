@@ -32,6 +32,7 @@ from broker.agents.copilot.settings import server_names, undoing, user_folder
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
+from broker.home import every_name
 from broker.service.server import Hook
 
 PLUGIN_NAME: Final = "copilot-plugin"
@@ -125,12 +126,11 @@ class CopilotLaunch:
     def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return Copilot's own settings, credentials and plugins, by every name they have."""
         folder = user_folder(environ)
-        names: dict[str, None] = {}
-        for name in ("settings.json", "config.json", "mcp-config.json", "hooks", "extensions"):
-            names[os.path.abspath(folder / name)] = names[os.path.realpath(folder / name)] = None
-        for name in ("installed-plugins", "permissions-config.json"):
-            names[os.path.abspath(folder / name)] = names[os.path.realpath(folder / name)] = None
-        return tuple(names)
+        names = (
+            *("settings.json", "config.json", "mcp-config.json", "hooks", "extensions"),
+            *("installed-plugins", "permissions-config.json"),
+        )
+        return every_name(folder / name for name in names)
 
     def unseen(self) -> tuple[str, ...]:
         """Return what the hook does not see."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from broker.agents.hooks import HookCall, text_of
+from broker.agents.hooks import HookCall, arguments_of, event_of, text_of
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal, read_object, write_object
 from broker.sessions.records import wellformed
@@ -77,14 +77,10 @@ class GeminiDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = text_of(found, "hook_event_name")
+        event = event_of(found, (STARTS, PROMPTED, BEFORE, AFTER))
         if event in (STARTS, PROMPTED):
             return GeminiCall(event)
-        if event not in (BEFORE, AFTER):
-            raise InputError(f"the broker does not answer the event `{event}`")
-        tool, given = text_of(found, "tool_name"), found.get("tool_input")
-        if not isinstance(given, dict):
-            raise InputError("the hook's payload has no `tool_input`")
+        tool, given = text_of(found, "tool_name"), arguments_of(found.get("tool_input"))
         server, name = _named(tool, found.get("mcp_context"))
         if server is None and name == REPORTS:
             return GeminiCall(event)

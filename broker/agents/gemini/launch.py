@@ -50,6 +50,7 @@ from broker.agents.gemini.settings import (
 )
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
+from broker.home import every_name
 from broker.service.server import Hook
 
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
@@ -145,11 +146,7 @@ class GeminiLaunch:
         """Return the person's settings and credentials, by every name they have."""
         folder = home_of(environ) / FOLDER
         files = [folder / name for name in (SETTINGS, ".env", "oauth_creds.json", "extensions")]
-        names: dict[str, None] = {}
-        for path in (*files, trust_list(environ)):
-            names[os.path.abspath(path)] = None
-            names[os.path.realpath(path)] = None
-        return tuple(names)
+        return every_name((*files, trust_list(environ)))
 
     def unseen(self) -> tuple[str, ...]:
         """Return what the hook does not see."""

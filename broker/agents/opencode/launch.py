@@ -20,16 +20,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.commandline import options, value_of
+from broker.agents.commandline import options, positional, refuse, value_of
 from broker.agents.hooks import AgentHook
 from broker.agents.opencode.hook import NAME, OpencodeDialect
 from broker.agents.plugin import Plugged
 from broker.errors import LaunchError
+from broker.home import every_name
 from broker.service.server import Hook
 
 PLUGIN_NAME: Final = "broker-opencode.mjs"
@@ -92,10 +93,7 @@ class OpencodeLaunch:
             LaunchError: a command, an option or a variable keeps the plugin out.
         """
         arguments = options(command)
-        for argument in arguments:
-            why = _FLAGS.get(argument.partition("=")[0])
-            if why is not None:
-                raise LaunchError(f"`{argument}` cannot be held to a ticket: {why}")
+        refuse(arguments, _FLAGS)
         verb = _verb(arguments)
         if verb in _OTHERS:
             raise LaunchError(f"`opencode {verb}` runs what no ticket would hold")
@@ -111,7 +109,7 @@ class OpencodeLaunch:
         """
         arguments = options(command)
         if _verb(arguments) == "run" and value_of(arguments, "--command") is None:
-            words = list(_positional(command[1:]))[1:]
+            words = list(positional(command[1:], _VALUED))[1:]
             return " ".join(words) if any(word.strip() for word in words) else None
         return value_of(arguments, "--prompt") if _verb(arguments) == "" else None
 
@@ -122,11 +120,7 @@ class OpencodeLaunch:
         data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share") / "opencode"
         given = [environ.get(name, "") for name in ("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR")]
         places = [config, home / ".opencode", data / "auth.json", *(Path(p) for p in given if p)]
-        names: dict[str, None] = {}
-        for place in places:
-            names[os.path.abspath(place)] = None
-            names[os.path.realpath(place)] = None
-        return tuple(names)
+        return every_name(places)
 
     def unseen(self) -> tuple[str, ...]:
         """Return what the plugin does not see."""
@@ -175,24 +169,9 @@ class OpencodeLaunch:
         return self._plugged.lost()
 
 
-def _positional(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the words that are neither options nor their values."""
-    skip = False
-    for at, word in enumerate(arguments):
-        if skip:
-            skip = False
-        elif word == "--":
-            yield from arguments[at + 1 :]
-            return
-        elif word.startswith("-") and word != "-":
-            skip = word in _VALUED
-        else:
-            yield word
-
-
 def _verb(arguments: Sequence[str]) -> str:
     """Return the command that is given to opencode, or an empty text."""
-    first = next(_positional(arguments), "")
+    first = next(positional(arguments, _VALUED), "")
     return first if first == "run" or first in _HARMLESS or first in _OTHERS else ""
 
 

@@ -27,6 +27,7 @@ from broker.agents.pi.hook import NAME, PiDialect
 from broker.agents.plugin import Plugged
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
+from broker.home import every_name
 from broker.service.server import Hook
 
 EXTENSION_NAME: Final = "broker-pi.mjs"
@@ -108,11 +109,8 @@ class PiLaunch:
         folder = Path(given) if given else Path(home) / ".pi" / "agent"
         if given and given.startswith("~"):
             folder = Path(home + given[1:])
-        names: dict[str, None] = {}
-        for name in ("settings.json", "models.json", "auth.json", "extensions"):
-            names[os.path.abspath(folder / name)] = None
-            names[os.path.realpath(folder / name)] = None
-        return tuple(names)
+        names = ("settings.json", "models.json", "auth.json", "extensions")
+        return every_name(folder / name for name in names)
 
     def unseen(self) -> tuple[str, ...]:
         """Return what the extension does not see."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.agents.hooks import BEFORE, HookCall, actor_of, denied, text_of
+from broker.agents.hooks import BEFORE, HookCall, actor_of, arguments_of, denied, event_of, text_of
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal, read_object
 
@@ -101,14 +101,10 @@ class QwenDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = text_of(found, "hook_event_name")
+        event = event_of(found, (STARTS, BEFORE))
         if event == STARTS:
             return HookCall(event)
-        if event != BEFORE:
-            raise InputError(f"the broker does not answer the event `{event}`")
-        name, given = text_of(found, "tool_name"), found.get("tool_input")
-        if not isinstance(given, dict):
-            raise InputError("the hook's payload has no `tool_input`")
+        name, given = text_of(found, "tool_name"), arguments_of(found.get("tool_input"))
         if name in _TAKEN:
             raise InputError(f"Qwen Code has no tool `{name[:80]}` of its own")
         tool, call = TOOLS.get(name, name), text_of(found, "tool_call_id")

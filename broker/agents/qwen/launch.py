@@ -34,6 +34,7 @@ from broker.agents.qwen.rivals import Rivals, before, boxes
 from broker.agents.settingsfile import read_settings
 from broker.agents.watch import stamp
 from broker.errors import InputError, LaunchError
+from broker.home import every_name
 from broker.service.protocol import HookRefusal
 from broker.service.server import Hook
 from broker.session import Session
@@ -180,14 +181,13 @@ class QwenLaunch:
     def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return Qwen Code's own settings, credentials and extensions, by every name they have."""
         folder = config_folder(environ)
-        names: dict[str, None] = {}
-        for name in ("settings.json", ".env", "oauth_creds.json", "trustedFolders.json"):
-            _both(folder / name, names)
-        for name in ("extensions", "agents", "skills", "updates"):
-            _both(folder / name, names)
-        _both(_home(environ) / ".env", names)
-        _both(_home(environ) / ".agents" / "skills", names)
-        return tuple(names)
+        home = _home(environ)
+        names = (
+            *("settings.json", ".env", "oauth_creds.json", "trustedFolders.json"),
+            *("extensions", "agents", "skills", "updates"),
+        )
+        ours = [folder / name for name in names]
+        return every_name((*ours, home / ".env", home / ".agents" / "skills"))
 
     def unseen(self) -> tuple[str, ...]:
         """Return what the hook does not see."""
@@ -305,10 +305,6 @@ def _lines(path: Path) -> str:
 
 def _held(settings: Mapping[str, object]) -> object:
     return settings.get("disableAllHooks"), settings.get("hooks")
-
-
-def _both(path: Path, names: dict[str, None]) -> None:
-    names[os.path.abspath(path)] = names[os.path.realpath(path)] = None
 
 
 def _names(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -30,6 +30,9 @@ _WORDS: Final = (str, int, float, bool, type(None))
 _LONG_BITS: Final = 10_000  # Python prints no decimal above some 14,000 bits
 _NAME: Final = 80  # characters in the longest name that is compared with the lists below
 _LABEL: Final = 300  # characters in the name of an argument's place
+_TOO_MANY: Final = (
+    f"the arguments hold more than {MAX_ARGUMENT_VALUES} values: split them into several calls"
+)
 _UNREADABLE: Final = b"arguments that cannot be written down"
 
 # Names are compared in lower case, by their letters and digits alone.
@@ -119,7 +122,7 @@ def _walk(value: object) -> tuple[str | None, bool, bool]:
         if isinstance(here, (dict, list)) and kind in (dict, list):
             deepest = max(deepest, depth)
             if count + len(stack) + len(here) > MAX_ARGUMENT_VALUES:
-                return f"the arguments hold more than {MAX_ARGUMENT_VALUES} values", False, False
+                return _TOO_MANY, False, False
             if isinstance(here, dict):
                 for key in here:
                     if type(key) is not str:

@@ -7,7 +7,8 @@ guess that cannot be read becomes a subject that fits no pattern. Not decided he
 entry describes the tool (``broker.resolve``) and where a path leads (``broker.resolution.places``).
 
 Rules a maintainer keeps: every role of ``broker.catalogs`` is read here; a known argument of a
-wrong type is a fault; a known argument is never read more loosely because another is odd.
+wrong type is a fault; a known argument is never read more loosely because another is odd; a text
+that one argument holds again is judged where it first stands, since it leads to the same place.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from broker.resolution.winpaths import is_windows
 
 _DRIVE_URL: Final = re.compile(r"/[A-Za-z]:[/\\]")
 _LIFTS: Final = "this switch lifts the limits of the call"
+_SPLIT: Final = "split it into several calls"
+TOO_MANY: Final = f"the call touches more than {MAX_SUBJECTS} different places: {_SPLIT}"
 
 
 class Taken:
@@ -79,6 +82,7 @@ class Reading:
         self.nested: list[tuple[str, object]] = []
         self.opaque = False
         self.command: str | None = None
+        self._guessed: set[tuple[str, str, str]] = set()
 
     def read(self, entry: ToolEntry | None, arguments: dict[str, object]) -> None:
         """
@@ -188,19 +192,25 @@ class Reading:
         return ((label, value),) if isinstance(value, str) else self._texts(label, value)
 
     def _texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
-        """Yield the texts of an argument, each with its own label."""
+        """Yield the different texts of an argument, each with the label of its first place."""
         if is_flat(value):  # as very long lists are
-            return ((f"{label}[{n}]", text) for n, text in enumerate(value))
+            first: dict[str, int] = {}
+            for n, text in enumerate(value):
+                first.setdefault(text, n)
+            return ((f"{label}[{n}]", text) for text, n in first.items())
         return self._deep_texts(label, value)
 
     def _deep_texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
         for key in names(value):
             if look("", key) != "text":
                 self._guess_text(label, "", key)  # a table from paths to what they shall hold
+        seen: set[str] = set()
         for here, _, item in leaves(value, label):
             if not isinstance(item, str):
                 raise Unreadable("arguments", here, "a text is due here")
-            yield here, item
+            if item not in seen:
+                seen.add(item)
+                yield here, item
 
     # ── paths ──
 
@@ -242,9 +252,9 @@ class Reading:
 
     def _count(self) -> None:
         if len(self.paths) + len(self.urls) > MAX_SUBJECTS:
-            raise Unreadable("arguments", "", f"the call touches more than {MAX_SUBJECTS} places")
+            raise Unreadable("arguments", "", TOO_MANY)
         if self._taken.chars > MAX_SUBJECT_CHARS:
-            why = f"the call's places take more than {MAX_SUBJECT_CHARS} characters"
+            why = f"the call's places take more than {MAX_SUBJECT_CHARS} characters: {_SPLIT}"
             raise Unreadable("arguments", "", why)
 
     def _add(self, subject: UrlSubject) -> None:
@@ -338,8 +348,10 @@ class Reading:
     def _headers(self, label: str, value: object) -> None:
         """Judge a Host header that names another host than the call's URLs do."""
         scheme = self.urls[0].scheme if self.urls and self.urls[0].keys else "https"
+        known = {url.keys for url in self.urls}
         for subject in named_hosts(label, value, scheme):
-            if not any(subject.keys == url.keys for url in self.urls):
+            if subject.keys not in known:
+                known.add(subject.keys)
                 self._add(subject)
 
     # ── what no catalog knows ──
@@ -364,8 +376,10 @@ class Reading:
 
     def _guess_text(self, label: str, name: str, text: str) -> None:
         kind = look(name, text)
-        if kind == "text":
+        guessed = (kind, self.base, text)
+        if kind == "text" or guessed in self._guessed:
             return
+        self._guessed.add(guessed)
         try:
             if text[:5].lower() == "file:":
                 self._file_url(label, text, "write")

@@ -20,9 +20,16 @@ from typing import Final
 from broker.calls import Call, Fault
 from broker.catalogs import Catalogs
 from broker.limits import MAX_CALL_LEVELS, MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
-from broker.resolution.arguments import Unreadable, canonical_digest, clean, examine
+from broker.resolution.arguments import (
+    TOO_MANY,
+    Taken,
+    Unreadable,
+    canonical_digest,
+    clean,
+    examine,
+)
 from broker.resolution.places import DiskPaths, Paths
-from broker.resolution.reading import TOO_MANY, Reading, Taken
+from broker.resolution.reading import Reading
 from broker.resolution.realpaths import PathError
 from broker.resolution.winpaths import WindowsPaths, is_windows
 

@@ -22,6 +22,9 @@ from broker.catalogs.entry import Argument, ToolEntry
 from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECT_CHARS, MAX_SUBJECTS
 from broker.resolution.addresses import file_path, named_hosts, read_address
 from broker.resolution.arguments import (
+    TOO_LONG,
+    TOO_MANY,
+    Taken,
     Unreadable,
     clean,
     is_flat,
@@ -47,21 +50,6 @@ from broker.resolution.winpaths import is_windows
 
 _DRIVE_URL: Final = re.compile(r"/[A-Za-z]:[/\\]")
 _LIFTS: Final = "this switch lifts the limits of the call"
-_SPLIT: Final = "split it into several calls"
-TOO_MANY: Final = f"the call touches more than {MAX_SUBJECTS} different places: {_SPLIT}"
-
-
-class Taken:
-    """
-    What the paths and URLs of one call, and of all calls inside it, take: characters, spelled out.
-
-    One long folder and a hundred thousand short names in it would fill any memory.
-    """
-
-    __slots__ = ("chars",)
-
-    def __init__(self) -> None:
-        self.chars = 0
 
 
 class Reading:
@@ -254,8 +242,7 @@ class Reading:
         if len(self.paths) + len(self.urls) > MAX_SUBJECTS:
             raise Unreadable("arguments", "", TOO_MANY)
         if self._taken.chars > MAX_SUBJECT_CHARS:
-            why = f"the call's places take more than {MAX_SUBJECT_CHARS} characters: {_SPLIT}"
-            raise Unreadable("arguments", "", why)
+            raise Unreadable("arguments", "", TOO_LONG)
 
     def _add(self, subject: UrlSubject) -> None:
         self.urls.append(subject)

@@ -529,5 +529,5 @@ def test_what_all_places_take_is_bounded(read: Read, monkeypatch: pytest.MonkeyP
         {"x": {"k" * 200: [f"./{name}" for name in names]}},
         {"x": [f"https://a.example{far}{name}" for name in names]},
     ):
-        with pytest.raises(Unreadable, match="more than 20000 characters"):
+        with pytest.raises(Unreadable, match="places take more than"):
             read(arguments, cwd="cwd", p="path-read")

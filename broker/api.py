@@ -30,6 +30,7 @@ from broker.calls import Call, Decision
 from broker.catalogs import load_catalogs
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
+from broker.intent import digest, typed_text
 from broker.receipt.entry import Entry
 from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
@@ -47,6 +48,7 @@ def from_scope(
     workspace: str | os.PathLike[str] = ".",
     budget: Budget | None = None,
     at: int | None = None,
+    intent: str = "",
 ) -> TicketGuard:
     """
     Mint a ticket from a scope, and return its guard. Its key lives and dies in this process.
@@ -56,23 +58,26 @@ def from_scope(
         workspace: the folder that paths are relative to.
         budget: where calls are counted; in this process by default.
         at: the instant of minting, nanoseconds since the Unix epoch; now by default.
+        intent: the line that the person typed, which `in intent` looks into.
 
     Raises:
         ScopeError: a text is malformed.
-        InputError: the workspace is not a folder.
+        InputError: the workspace is not a folder, or the scope looks into an intent that is empty.
     """
     now = time.time_ns() if at is None else at
     catalogs = load_catalogs(Path(workspace))
-    scope = parse_scope(texts, at=now, groups=catalogs.groups())
+    scope = parse_scope(texts, at=now, groups=catalogs.groups(), lookup=catalogs.known)
     ticket = mint(
         scope.caveats,
         key=os.urandom(KEY_BYTES),
         sid="local",
         minted_at=now,
+        intent=digest(intent) if intent else "",
         nonce=os.urandom(NONCE_BYTES).hex(),
     )
     own = Home.find(os.environ).own()
-    return TicketGuard(ticket, budget, Resolver(workspace, catalogs, own=own))
+    resolver = Resolver(workspace, catalogs, own=own)
+    return TicketGuard(ticket, budget, resolver, typed=typed_text(intent) if intent else None)
 
 
 def check(
@@ -114,8 +119,9 @@ def narrowed(guarded: Guarded, *texts: str) -> Guarded:
     """
     if isinstance(guarded, SessionClient):
         return guarded.delegate(*texts)
-    groups = load_catalogs().groups()
-    return guarded.narrowed(*parse_scope(texts, at=time.time_ns(), groups=groups).caveats)
+    catalogs = load_catalogs()
+    scope = parse_scope(texts, at=time.time_ns(), groups=catalogs.groups(), lookup=catalogs.known)
+    return guarded.narrowed(*scope.caveats)
 
 
 def attach(environ: Mapping[str, str] | None = None) -> SessionClient:

@@ -6,8 +6,9 @@ source, it returns a ``Decision`` for every well-typed call, and it raises for n
 ever vetoes; an allow means "no objection", never "yes on the agent's behalf".
 
 The order in which a refusal is looked for is fixed, and the first one is named: a call too large
-to compare, the broker's own files, the tool, the deadline, what cannot be read, what cannot be
-seen, paths, hosts, calls inside the call, and last the count of calls.
+to compare, the broker's own files, the tool and what its rule asks of the arguments, the deadline,
+what cannot be read, what cannot be seen, paths, hosts, calls inside the call, and last the count of
+calls.
 
 Rules a maintainer keeps: nothing that fails to match is let through; nothing that could not be
 read is let through; a new caveat kind is refused until it is decided here.
@@ -26,26 +27,35 @@ from broker.calls import (
     Decision,
     PathSubject,
     Refusal,
+    TypedText,
     UrlSubject,
 )
 from broker.errors import Refused
 from broker.language.toolnames import full_name
-from broker.limits import MAX_MATCH_WORK
+from broker.limits import MATCH_SETUP_CHARS, MAX_MATCH_WORK
 
 if TYPE_CHECKING:
     # Whoever decides holds a ticket already: its module need not be loaded once more for a name.
-    from broker.bounds import Bounds, PathBound
+    from broker.bounds import Bounds, PathBound, ToolBound
     from broker.ticket import Ticket
 
 ASK: Final = "do not work around this; ask the person to widen the scope if it is needed"
 _SHOWN: Final = 6
 _FEW_STARS: Final = 2  # no call is so large that these take long
+_SHOWN_RULES: Final = 3
+_LINE_WORK: Final = 8  # how often a line is gone through for one value, with each of its spellings
 
 Spent = int | tuple[int, ...] | None
 
 
 def authorize(
-    ticket: Ticket, call: Call, at: int | None, spent: Spent = 0, *, sandboxed: bool = False
+    ticket: Ticket,
+    call: Call,
+    at: int | None,
+    spent: Spent = 0,
+    *,
+    sandboxed: bool = False,
+    line: TypedText | None = None,
 ) -> Decision:
     """
     Decide one call under one ticket.
@@ -59,6 +69,8 @@ def authorize(
             has one number per link, root first. None when the count cannot be read, which
             refuses under `calls`.
         sandboxed: a sandbox holds this same ticket for what the tool starts.
+        line: what the person typed, for conditions that look at it. Without it, or when it is
+            another line than the ticket carries the digest of, those refuse.
 
     Returns:
         A ``Decision``; ``refusal`` names the caveat that refused.
@@ -95,8 +107,11 @@ def authorize(
             return ALLOW
     if shape == "other" and bounds.stars > _FEW_STARS:
         if bounds.stars * call.extent() > MAX_MATCH_WORK:
-            return _too_much(call, bounds.stars)
-    decision = _judge(ticket, call, at, sandboxed)
+            return _too_much(call, f"{bounds.stars} patterns with wildcards")
+    text = line.text if line is not None and line.digest == ticket.intent else None
+    if call.nested and bounds.rules and _is_long(bounds, call, text):
+        return _too_much(call, f"{bounds.rules} rules")
+    decision = _judge(ticket, call, at, sandboxed, text)
     if ticket.least is not None and decision.refusal is None:
         refusal = _count(ticket.limits, call.cost(), spent)
         if refusal is not None:
@@ -116,7 +131,9 @@ def enforce(decision: Decision) -> Decision:
     return decision
 
 
-def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decision:
+def _judge(
+    ticket: Ticket, call: Call, at: int | None, sandboxed: bool, line: str | None
+) -> Decision:
     bounds, tool = ticket.bounds, call.tool
     # What a pattern spells out is the whole name: a server's `shell` is not the agent's own.
     name = tool if call.server is None else full_name(tool, call.server)
@@ -125,7 +142,9 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
             return _own(subject)
     for bound in bounds.tools:
         if name not in bound.match.exact and not bound.match.match(tool, call.server):
-            return _not_listed("tools", name, bound.patterns, "tool")
+            refused = _by_rules(bounds, bound, call, name, line)
+            if refused is not None:
+                return refused
     if ticket.until is not None and (at is None or at >= ticket.until):
         return _late(ticket.until, at)
     if call.fault is not None:
@@ -156,12 +175,40 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
                 if not host_bound.match.match(url.keys):
                     return _wrong_host(url, host_bound.patterns)
     for inner in call.nested:
-        inside = _judge(ticket, inner, at, sandboxed)
+        inside = _judge(ticket, inner, at, sandboxed, line)
         if inside.refusal is not None:
             return inside
         if inside.enforcement == "none":
             decision = inside
     return decision
+
+
+def _by_rules(
+    bounds: Bounds, bound: ToolBound, call: Call, name: str, line: str | None
+) -> Decision | None:
+    """Refuse a call that no rule of the list admits."""
+    book = bound.book
+    found = [] if book is None else book.of(name, call.tool, call.server)
+    if book is None or not found:
+        return _not_listed("tools", name, [str(p) for p in bound.patterns], "tool")
+    if call.fault is not None:
+        return None  # it is refused below, and the fault is named
+    if _is_long(bounds, call, line):
+        return _too_much(call, f"{bounds.rules} rules")
+    unmet = book.judge(found, call, line)
+    if unmet is None:
+        return None
+    where = f"argument `{unmet.label}` of `{name}`" if unmet.label else f"`{name}`"
+    allowed = "; ".join([str(ready.rule) for ready in found[:_SHOWN_RULES]])
+    more = len(found) - _SHOWN_RULES
+    allowed += f"; and {more} more" if more > 0 else ""
+    return _refuse("tools", unmet.label or name, f"{where}: {unmet.reason}; tools: {allowed}")
+
+
+def _is_long(bounds: Bounds, call: Call, line: str | None) -> bool:
+    """Whether holding every value of a call against every rule of the chain takes too long."""
+    reading = len(line) * _LINE_WORK if line is not None and bounds.reads_line else 0
+    return bounds.rules * call.values() * (MATCH_SETUP_CHARS + reading) > MAX_MATCH_WORK
 
 
 def _fits(bound: PathBound, subject: PathSubject) -> bool:
@@ -204,12 +251,11 @@ def _refuse(caveat: str, value: str, reason: str) -> Decision:
     return Decision(Refusal(caveat, value, f"{reason}; {ASK}"))
 
 
-def _too_much(call: Call, stars: int) -> Decision:
+def _too_much(call: Call, what: str) -> Decision:
     return _refuse(
         "call",
         call.tool,
-        f"this call names too much to compare it with {stars} patterns with wildcards: split it "
-        "into several calls",
+        f"this call names too much to compare it with {what}: split it into several calls",
     )
 
 

@@ -19,12 +19,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.caveats import BOUNDS, Caveat, covers, show
-from broker.errors import AttenuationError
+from broker.caveats import BOUNDS, Caveat, covers, patterns, rules, show
+from broker.errors import AttenuationError, LimitError
 from broker.globs import PathMatcher, ToolMatcher, path_matcher, tool_matcher
 from broker.hosts import HostMatcher, host_matcher
+
+if TYPE_CHECKING:
+    from broker.rulebook import RuleBook
+    from broker.rules import Rule
 
 _CACHE: Final = 4_096
 _ALL: Final = ("",)  # every place starts with the empty string
@@ -44,10 +48,17 @@ class PathBound:
 
 @dataclass(frozen=True, slots=True)
 class ToolBound:
-    """One list of tool patterns, ready to match."""
+    """One list of tool patterns, ready to match; ``book`` holds its rules, if it has any."""
 
-    patterns: tuple[str, ...]
+    patterns: tuple[str | Rule, ...]
     match: ToolMatcher
+    book: RuleBook | None = None
+
+    def admits_some(self, name: str, tool: str, server: str | None) -> bool:
+        """Whether some call of a tool could pass, whatever its arguments must be."""
+        if name in self.match.exact or self.match.match(tool, server):
+            return True
+        return self.book is not None and bool(self.book.of(name, tool, server))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +78,9 @@ class Bounds:
     ``named`` are the tools that the root names outright; ``no_network`` says that the root
     limits paths and is silent about hosts; ``seen`` that some caveat needs to see paths or URLs.
     ``stars`` counts the patterns of the whole chain that take more than comparing beginnings: what
-    a call is compared with at most. It never falls from a link to the next, so that what is too
-    much for a ticket is too much for every narrower one.
+    a call is compared with at most, and ``rules`` its rules. Neither ever falls from a link to the
+    next, so that what is too much for a ticket is too much for every narrower one. ``reads_line``
+    says that some rule of the chain looks at the line that a person typed.
 
     The ``quick_`` fields are names, prefixes and suffixes that are enough for an allow
     (``quick_tools`` None: every tool); what they miss is decided by the bounds.
@@ -83,6 +95,8 @@ class Bounds:
     no_network: bool
     seen: bool
     stars: int
+    rules: int
+    reads_line: bool
     quick_tools: frozenset[str] | None
     quick_reads: tuple[str, ...]
     quick_writes: tuple[str, ...]
@@ -93,11 +107,17 @@ class Bounds:
 @lru_cache(maxsize=_CACHE)
 def root_bounds(lists: Lists) -> Bounds:
     """Return the bounds of a root link; several lists of one kind all hold."""
-    listed = [patterns for kind, patterns in lists if kind == "tools"]
-    named = _NO_NAMES.union(*[tool_matcher(p).exact for p in listed if isinstance(p, tuple)])
+    named = _NO_NAMES.union(*[_named(v) for k, v in lists if k == "tools" and isinstance(v, tuple)])
     kinds = {c.kind for c in lists}
     no_network = bool(kinds & {"paths", "reads", "writes"}) and "hosts" not in kinds
-    return _bounds(lists, named, no_network, _stars(lists))
+    return _bounds(lists, _Whole(named, no_network, 0, 0, False))
+
+
+def _named(items: tuple[str | Rule, ...]) -> frozenset[str]:
+    """Return the tools that a list names outright, with or without conditions."""
+    return tool_matcher(patterns(items)).exact.union(
+        [one.tool for one in rules(items) if "*" not in one.tool]
+    )
 
 
 @lru_cache(maxsize=_CACHE)
@@ -111,7 +131,10 @@ def narrow(bounds: Bounds, lists: Lists) -> Bounds:
     for caveat in lists:
         for wide in bounds.lists:
             if wide.kind in BOUNDS[caveat.kind]:
-                outside = covers(wide, caveat)
+                try:
+                    outside = covers(wide, caveat)
+                except LimitError as error:
+                    raise AttenuationError(f"`{show(caveat)}`: {error}", kind=caveat.kind) from None
                 if outside is not None:
                     raise AttenuationError(
                         f"`{show(caveat)}` widens `{show(wide)}`: `{outside}` is not within it",
@@ -119,32 +142,46 @@ def narrow(bounds: Bounds, lists: Lists) -> Bounds:
                     )
     fresh = {c.kind for c in lists}
     kept = tuple([c for c in bounds.lists if c.kind not in fresh])
-    stars = bounds.stars + _stars(lists)
-    return _bounds(kept + lists, bounds.named, bounds.no_network, stars)
+    whole = _Whole(bounds.named, bounds.no_network, bounds.stars, bounds.rules, bounds.reads_line)
+    return _bounds(kept + lists, whole, lists)
+
+
+class _Whole(NamedTuple):
+    """What a chain comes to as a whole, before a link is added to it."""
+
+    named: frozenset[str]
+    no_network: bool
+    stars: int
+    rules: int
+    reads_line: bool
 
 
 def _stars(lists: Lists) -> int:
     found = 0
-    for kind, patterns in lists:
-        if isinstance(patterns, tuple):
+    for kind, items in lists:
+        if isinstance(items, tuple):
             if kind == "tools":
-                tool = tool_matcher(patterns)
+                tool = tool_matcher(patterns(items))
                 found += len(tool.own) + len(tool.outside)
+                found += sum("*" in one.tool for one in rules(items))
             elif kind != "hosts":
-                found += len(patterns) - len(path_matcher(patterns).prefixes)
+                found += len(items) - len(path_matcher(patterns(items)).prefixes)
     return found
 
 
 @lru_cache(maxsize=_CACHE)
-def _bounds(lists: Lists, named: frozenset[str], no_network: bool, stars: int) -> Bounds:
+def _bounds(lists: Lists, whole: _Whole, added: Lists | None = None) -> Bounds:
+    """Return the bounds of the lists in force; ``added`` are those of the last link, or all."""
+    added = lists if added is None else added
+    fresh = [one for k, v in added if k == "tools" and isinstance(v, tuple) for one in rules(v)]
     of: dict[str, list[tuple[str, ...]]] = {}
-    for kind, patterns in lists:
-        if isinstance(patterns, tuple):
-            of.setdefault(kind, []).append(patterns)
+    tools = tuple([_tool_bound(v) for k, v in lists if k == "tools" and isinstance(v, tuple)])
+    for kind, items in lists:
+        if kind != "tools" and isinstance(items, tuple):
+            of.setdefault(kind, []).append(patterns(items))
     paths = [_path_bound("paths", p) for p in of.get("paths", ())]
     reads = (*paths, *[_path_bound("reads", p) for p in of.get("reads", ())])
     writes = (*paths, *[_path_bound("writes", p) for p in of.get("writes", ())])
-    tools = tuple([ToolBound(p, tool_matcher(p)) for p in of.get("tools", ())])
     hosts = tuple([HostBound(p, host_matcher(p)) for p in of.get("hosts", ())])
     return Bounds(
         lists,
@@ -152,15 +189,26 @@ def _bounds(lists: Lists, named: frozenset[str], no_network: bool, stars: int) -
         reads,
         writes,
         hosts,
-        named,
-        no_network,
+        whole.named,
+        whole.no_network,
         bool(reads or writes or hosts),
-        stars,
+        whole.stars + _stars(added),
+        whole.rules + len(fresh),
+        whole.reads_line or any(one.reads_line for one in fresh),
         tools[0].match.exact if len(tools) == 1 else (_NO_NAMES if tools else None),
         _quick(reads),
         _quick(writes),
-        *_quick_hosts(hosts, no_network),
+        *_quick_hosts(hosts, whole.no_network),
     )
+
+
+def _tool_bound(items: tuple[str | Rule, ...]) -> ToolBound:
+    plain, conditional = patterns(items), rules(items)
+    if not conditional:
+        return ToolBound(items, tool_matcher(plain))
+    from broker.rulebook import rule_book  # noqa: PLC0415 - most lists hold none
+
+    return ToolBound(items, tool_matcher(plain), rule_book(conditional))
 
 
 def _path_bound(kind: str, patterns: tuple[str, ...]) -> PathBound:

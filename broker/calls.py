@@ -11,8 +11,9 @@ still a ``Call``, with a ``Fault`` or a missing subject in it, so that deciding 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, NoReturn
+from typing import Final, Literal, NamedTuple, NoReturn, Protocol
 
 from broker.limits import MATCH_SETUP_CHARS, MAX_QUICK_CHARS
 
@@ -69,6 +70,31 @@ class UrlSubject:
     keys: tuple[str, ...]
 
 
+class Label(Protocol):
+    """What a catalog that is vouched for says of one argument; see ``broker.catalogs.entry``."""
+
+    @property
+    def role(self) -> str:
+        """What the argument means."""
+
+    @property
+    def fields(self) -> Mapping[str, Label] | None:
+        """The labels of what is inside it, when it is an object or a list of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedText:
+    """
+    The line that a person typed, and the digest that a ticket carries of it.
+
+    The digest is the line's own, or a salted one where a receipt conceals the line: whoever makes
+    one vouches that they belong together. Made in ``broker.intent`` and ``broker.sessions``.
+    """
+
+    text: str
+    digest: str
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Why a call cannot be read at all: it is refused under every ticket."""
@@ -87,6 +113,10 @@ class Call:
     unknown tool). ``missing`` names arguments that would hold a path or URL and are absent.
     ``server`` is the MCP server's name as *our* configuration spells it, when it is known.
     ``digest`` is the hex SHA-256 of the canonical arguments; it plays no part in deciding.
+    ``arguments`` are those very arguments, for rules that look into them: whoever hands them in
+    gives them away and changes nothing in them afterwards. ``labels`` say what a catalog that is
+    vouched for knows of them. Both are held and not copied, so that a call under a ticket
+    without such rules costs nothing for them; the digest stands for them when calls are compared.
     ``shape`` and ``spot`` follow from the rest: when the call touches nothing, or one place or
     one host and nothing about it needs a second look, they say which. Most calls are so.
     """
@@ -101,6 +131,8 @@ class Call:
     nested: tuple[Call, ...] = ()
     command: str | None = None
     digest: str = ""
+    arguments: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
+    labels: Mapping[str, Label] | None = field(default=None, compare=False, repr=False)
     shape: Shape = field(init=False, compare=False, repr=False)
     spot: str = field(init=False, compare=False, repr=False)
 
@@ -118,6 +150,22 @@ class Call:
         texts = [self.tool, *[place for subject in self.paths for place in subject.places]]
         own = len(texts) * MATCH_SETUP_CHARS + sum(map(len, texts))
         return own + sum(c.extent() for c in self.nested)
+
+    def values(self) -> int:
+        """Return how many values its arguments hold, in lists and objects too."""
+        if self.arguments is None:
+            return 1
+        found = 1 + len(self.arguments)
+        stack = [value for value in self.arguments.values() if type(value) in _HOLDERS]
+        while stack:
+            here = stack.pop()
+            inner = here.values() if isinstance(here, dict) else here if type(here) is list else ()
+            found += len(inner)
+            stack += [value for value in inner if type(value) in _HOLDERS]
+        return found
+
+
+_HOLDERS: Final = frozenset((dict, list))
 
 
 def _shape(call: Call) -> tuple[Shape, str]:

@@ -12,12 +12,15 @@ describe, never by their spelling. Equal spelling is only ever a shortcut to *ye
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import InputError
 from broker.globs import check_path, check_tool, paths_cover, tools_cover
 from broker.hosts import check_host, hosts_cover
 from broker.limits import MAX_CALLS
+
+if TYPE_CHECKING:
+    from broker.rules import Rule
 
 KINDS: Final = ("tools", "paths", "reads", "writes", "hosts", "calls", "until")
 LISTS: Final = frozenset(("tools", "paths", "reads", "writes", "hosts"))
@@ -41,44 +44,63 @@ class Caveat(NamedTuple):
     One condition that can only take authority away.
 
     ``value`` is a tuple of canonical patterns for the list kinds (empty: nothing), a number of
-    calls for ``calls``, nanoseconds since the Unix epoch for ``until``. Build one with the
-    functions below, which check what they are given.
+    calls for ``calls``, nanoseconds since the Unix epoch for ``until``. An item of ``tools`` may
+    be a rule instead of a pattern. Build one with the functions below, which check what they are
+    given.
 
     >>> paths("./src/**", "docs")
     Caveat(kind='paths', value=('src/**', 'docs'))
     """
 
     kind: str
-    value: tuple[str, ...] | int
+    value: tuple[str | Rule, ...] | int
+
+
+def patterns(items: tuple[str | Rule, ...]) -> tuple[str, ...]:
+    """Return the patterns of a list, without the rules in it."""
+    return tuple([item for item in items if isinstance(item, str)])
+
+
+def rules(items: tuple[str | Rule, ...]) -> tuple[Rule, ...]:
+    """Return the rules of a `tools` list."""
+    return tuple([item for item in items if not isinstance(item, str)])
 
 
 def _once(items: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def tools(*patterns: str) -> Caveat:
-    """Admit calls of tools whose name fits one pattern; none given: no tool."""
-    return Caveat("tools", _once([check_tool(p) for p in patterns]))
+def tools(*items: str | Rule) -> Caveat:
+    """Admit calls of tools whose name fits one pattern, or that fit one rule; none given: none."""
+    return Caveat("tools", tuple(dict.fromkeys(map(_tool, items))))
 
 
-def paths(*patterns: str) -> Caveat:
+def _tool(item: str | Rule) -> str | Rule:
+    if isinstance(item, str):
+        return check_tool(item)
+    from broker.rules import check_rule  # noqa: PLC0415 - most lists hold none
+
+    return check_rule(item)
+
+
+def paths(*items: str) -> Caveat:
     """Admit calls all of whose paths fit one pattern; none given: no path."""
-    return Caveat("paths", _once([check_path(p) for p in patterns]))
+    return Caveat("paths", _once([check_path(p) for p in items]))
 
 
-def reads(*patterns: str) -> Caveat:
+def reads(*items: str) -> Caveat:
     """Admit calls that read only paths that fit one pattern."""
-    return Caveat("reads", _once([check_path(p) for p in patterns]))
+    return Caveat("reads", _once([check_path(p) for p in items]))
 
 
-def writes(*patterns: str) -> Caveat:
+def writes(*items: str) -> Caveat:
     """Admit calls that write only paths that fit one pattern."""
-    return Caveat("writes", _once([check_path(p) for p in patterns]))
+    return Caveat("writes", _once([check_path(p) for p in items]))
 
 
-def hosts(*patterns: str) -> Caveat:
+def hosts(*items: str) -> Caveat:
     """Admit calls all of whose URLs lead to a host that fits one pattern."""
-    return Caveat("hosts", _once([check_host(p) for p in patterns]))
+    return Caveat("hosts", _once([check_host(p) for p in items]))
 
 
 def calls(number: int) -> Caveat:
@@ -127,11 +149,17 @@ def covers(wide: Caveat, narrow: Caveat) -> str | None:
         return None
     if isinstance(wide.value, int) or isinstance(narrow.value, int):
         return _number_covers(wide, narrow)
+    held, asked = patterns(wide.value), patterns(narrow.value)
     if narrow.kind == "tools":
-        return tools_cover(wide.value, narrow.value)
+        outside = tools_cover(held, asked)
+        if outside is not None or len(asked) == len(narrow.value):
+            return outside
+        from broker.language.rulecover import rules_cover  # noqa: PLC0415 - most lists hold none
+
+        return rules_cover(wide.value, rules(narrow.value))
     if narrow.kind == "hosts":
-        return hosts_cover(wide.value, narrow.value)
-    return paths_cover(wide.value, narrow.value, git=narrow.kind != "reads")
+        return hosts_cover(held, asked)
+    return paths_cover(held, asked, git=narrow.kind != "reads")
 
 
 def _number_covers(wide: Caveat, narrow: Caveat) -> str | None:
@@ -155,6 +183,6 @@ def show(caveat: Caveat) -> str:
         return f"{caveat.kind}={caveat.value}"
     if not caveat.value:
         return f"{caveat.kind}=none"
-    shown = ",".join(caveat.value[:6])
+    shown = ",".join(map(str, caveat.value[:6]))
     more = len(caveat.value) - 6
     return f"{caveat.kind}={shown}" + (f" and {more} more" if more > 0 else "")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.authorize import ASK, authorize
 from broker.budget import Budget, Counts, MemoryBudget
-from broker.calls import Call, Decision, Refusal
+from broker.calls import Call, Decision, Refusal, TypedText
 from broker.caveats import Caveat
 from broker.errors import InputError
 from broker.ticket import Ticket, attenuate
@@ -42,7 +42,7 @@ class TicketGuard:
     """
 
     __slots__ = ("_line", "_randomness", "budget", "needs_enforcement", "resolver", "sandboxed",
-                 "ticket")  # fmt: skip
+                 "ticket", "typed")  # fmt: skip
 
     def __init__(
         self,
@@ -53,12 +53,14 @@ class TicketGuard:
         sandboxed: bool = False,
         needs_enforcement: bool = False,
         randomness: Callable[[int], bytes] = os.urandom,
+        typed: TypedText | None = None,
     ) -> None:
         self.ticket = ticket
         self.budget: Budget = MemoryBudget() if budget is None else budget
         self.resolver = resolver
         self.sandboxed = sandboxed
         self.needs_enforcement = needs_enforcement
+        self.typed = typed
         self._line = ticket.line
         self._randomness = randomness
 
@@ -77,7 +79,7 @@ class TicketGuard:
         def judge(counts: Counts) -> Decision:
             # One count for one link is the case that ``authorize`` answers quickest.
             spent = counts[0] if counts is not None and len(counts) == 1 else counts
-            decision = authorize(ticket, call, at, spent, sandboxed=self.sandboxed)
+            decision = authorize(ticket, call, at, spent, sandboxed=self.sandboxed, line=self.typed)
             if self.needs_enforcement and decision.allowed and decision.enforcement == "none":
                 decision = _unenforced(call)
             return decision if witness is None else witness(decision)
@@ -136,6 +138,7 @@ class TicketGuard:
             sandboxed=self.sandboxed,
             needs_enforcement=self.needs_enforcement,
             randomness=self._randomness,
+            typed=self.typed,
         )
 
     def spent(self) -> Counts:

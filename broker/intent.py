@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
+from broker.calls import TypedText
 from broker.errors import InputError
 from broker.limits import MAX_INTENT_CHARS
 
@@ -81,6 +82,16 @@ class Intents:
             raise InputError(f"the intent has more than {MAX_INTENT_CHARS} characters")
         self.current = Intent(text, digest(text), at)
         return self.current
+
+
+def typed_text(line: str) -> TypedText:
+    """
+    Return a typed line with its own digest, as ``authorize`` takes it.
+
+    Raises:
+        InputError: the line is not well-formed Unicode.
+    """
+    return TypedText(line, digest(line))
 
 
 def digest(line: str) -> str:

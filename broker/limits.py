@@ -22,6 +22,14 @@ MAX_PATTERN_CHARS: Final = 4_096  # characters in one pattern
 MAX_PATTERN_PARTS: Final = 256  # components in one path pattern
 MAX_INCLUSION_STEPS: Final = 200_000  # steps to decide whether one list covers another
 
+# ── rules with conditions ──
+MAX_CONDITIONS: Final = 64  # conditions of one rule
+MAX_CONDITION_STEPS: Final = 16  # names and lists on the way to one argument
+MAX_CONDITION_VALUES: Final = 256  # values of one set
+MAX_VALUE_CHARS: Final = 4_096  # characters in one value, or in what stands in the typed line
+MAX_RULE_STEPS: Final = 40_000  # steps to decide whether rules cover a rule together
+MAX_RULE_NAMES: Final = 8  # name patterns of rules that are weighed against one another
+
 # ── calls ──
 MAX_CALLS: Final = 2**31 - 1  # the largest `calls`
 MAX_TOOL_CHARS: Final = 256  # characters in a tool's name

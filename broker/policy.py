@@ -16,7 +16,6 @@ policy is for.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import defaultdict
@@ -28,9 +27,10 @@ from typing import Final
 
 from broker.calls import Decision
 from broker.errors import PolicyError, ScopeError
+from broker.language.pieces import Piece, json_value
 from broker.language.scopehelp import nearest
 from broker.limits import MAX_POLICY_BYTES, MAX_POLICY_DEPTH, MAX_SCOPE_TEXTS
-from broker.scope import Piece, check_text, parse_pieces, parse_scope
+from broker.scope import check_text, parse_pieces, parse_scope
 
 SUFFIX: Final = ".scope"
 
@@ -44,12 +44,16 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 # A quoted item (also one that is never closed), or the beginning of a comment.
 _COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z|\\\Z)|(?:\A| )#')
 
-Decide = Callable[[str, dict[str, object]], Decision]
+Decide = Callable[[str, dict[str, object], str], Decision]
 
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """One test that a policy carries: a call, and what it must come to."""
+    """
+    One test that a policy carries: a call, and what it must come to.
+
+    ``line`` is what a person would have typed, for conditions that look into it.
+    """
 
     where: str
     text: str
@@ -57,6 +61,7 @@ class Expect:
     tool: str
     arguments: Mapping[str, object]
     caveat: str | None = None
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +209,12 @@ def check_expects(policy: Policy, decide: Decide) -> list[str]:
     Run a policy's tests and return one line for each that fails.
 
     Args:
-        decide: what a call comes to under a ticket with this policy's caveats.
+        decide: what a call comes to under a ticket with this policy's caveats, and with the
+            line that was typed (empty: none).
     """
     failures = []
     for expect in policy.expects:
-        refusal = decide(expect.tool, dict(expect.arguments)).refusal
+        refusal = decide(expect.tool, dict(expect.arguments), expect.line).refusal
         if expect.allowed and refusal is not None:
             got = f"was refused by `{refusal.caveat}`: {refusal.reason}"
         elif not expect.allowed and refusal is None:
@@ -260,8 +266,9 @@ def _read_include(body: str, include: Callable[[str], Policy] | None) -> tuple[s
 
 
 def _read_expect(body: str, comment: str, where: str) -> Expect:
-    verdict, tool, *arguments = parse_pieces(body, "expect")
-    found = _named(body, arguments)
+    verdict, tool, *rest = parse_pieces(body, "expect")
+    found = _named(body, [piece for piece in rest if piece.name == "argument"])
+    lines = [str(json_value(body, p.parts[0])) for p in rest if p.name == "given"]
     allowed = verdict.text == "allow"
     caveat = None
     if not allowed and comment and " " not in comment:
@@ -270,7 +277,7 @@ def _read_expect(body: str, comment: str, where: str) -> Expect:
             message = f"no caveat `{caveat}` could refuse it"
             hint = nearest(caveat, REFUSERS)
             raise ScopeError(message, text=body, offset=len(body), hint=hint)
-    return Expect(where, body, allowed, tool.text, found, caveat)
+    return Expect(where, body, allowed, tool.text, found, caveat, "".join(lines))
 
 
 def _named(body: str, pieces: Iterable[Piece]) -> dict[str, object]:
@@ -290,11 +297,7 @@ def _json_value(body: str, piece: Piece) -> object:
         return [_json_value(body, part) for part in piece.parts]
     if piece.name == "object":
         return _named(body, piece.parts)
-    try:
-        return json.loads(piece.text)
-    except ValueError as error:
-        message = f"not a JSON value: `{piece.text}`"
-        raise ScopeError(message, text=body, offset=piece.start) from error
+    return json_value(body, piece)
 
 
 # ── finding ──

@@ -114,8 +114,9 @@ class Resolver:
         reading = Reading(self._paths, tally.base, tally.taken)
         nested: list[Call] = []
         failed: Fault | None = None
+        entry = self._catalogs.lookup(tool, server)
         try:
-            reading.read(self._catalogs.lookup(tool, server), values)
+            reading.read(entry, values)
             tally.count(reading)
             for label, value in reading.nested:
                 nested += self._inside(label, value, reading, tally)
@@ -132,6 +133,9 @@ class Resolver:
             tuple(nested),
             reading.command,
             digest,
+            values,
+            # What nobody vouches for may never call an argument harmless (ADR-0007).
+            None if entry is None or not entry.vouched else entry.arguments,
         )
 
     def _inside(self, label: str, value: object, reading: Reading, tally: _Tally) -> list[Call]:

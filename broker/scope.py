@@ -25,8 +25,10 @@ from broker.errors import InputError, PatternError, PolicyError, ScopeError
 from broker.globs import check_path, check_tool
 from broker.hosts import check_host
 from broker.instants import format_instant, parse_until
+from broker.language.pieces import Piece, fault, moved, unquote
 from broker.language.scopehelp import explain_expect, explain_scope, nearest, split_hint, unseen
-from broker.language.scopetext import brief, render, spell
+from broker.language.scopetext import render, spell
+from broker.language.slips import Pair, never_passes, refuse_disjoint_tools, repeated
 from broker.limits import (
     MAX_ARGUMENT_DEPTH,
     MAX_CALLS,
@@ -40,7 +42,10 @@ from broker.limits import (
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
 
-__all__ = ["Scope", "parse_scope", "render"]
+    from broker.language.rulelint import Lookup
+    from broker.rules import Rule
+
+__all__ = ["Piece", "Scope", "parse_scope", "render"]
 
 Groups = Mapping[str, frozenset[str]]
 Policies = Callable[[str], Sequence[str]]
@@ -71,25 +76,7 @@ class _Reading:
     at: int
     groups: Groups | None
     past_ok: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """One KEY=VALUE text that was read; ``spelled`` are a list's items, groups by their name."""
-
-    caveat: Caveat
-    spelled: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a parsed text: a terminal, or a rule with parts of its own."""
-
-    name: str
-    text: str
-    start: int
-    parts: tuple[Piece, ...] = ()
+    lookup: Lookup | None
 
 
 def parse_scope(
@@ -99,6 +86,7 @@ def parse_scope(
     groups: Groups | None = None,
     policies: Policies | None = None,
     past_ok: bool = False,
+    lookup: Lookup | None = None,
 ) -> Scope:
     """
     Read ``KEY=VALUE`` and ``@policy`` texts as caveats, in order.
@@ -109,6 +97,8 @@ def parse_scope(
         groups: the tools behind each ``@group`` name.
         policies: gives the KEY=VALUE texts of a named policy.
         past_ok: read an ``until`` that is over already, as in an old record.
+        lookup: what a catalog says of a tool, for rules that look into its arguments; without
+            it they are taken as typed, and so is what was rendered before.
 
     Raises:
         ScopeError: a text is malformed, or nothing could ever pass; says where and what.
@@ -119,10 +109,10 @@ def parse_scope(
     Traceback (most recent call last):
     broker.errors.ScopeError: no such key `path`
     """
-    reading = _Reading(at, groups, past_ok)
+    reading = _Reading(at, groups, past_ok, lookup)
     caveats: list[Caveat] = []
     warnings: list[str] = []
-    typed: list[_Pair] = []
+    typed: list[Pair] = []
     patterns = 0
     for text in _checked_list(texts):
         before = len(caveats)
@@ -143,17 +133,13 @@ def parse_scope(
                 f"the lists of a scope hold more than {MAX_SCOPE_PATTERNS} items together: "
                 "name folders, or use a wildcard"
             )
-    _refuse_disjoint_tools(caveats)
-    warnings += _repeated(typed)
-    warnings += _never_passes(caveats)
+    refuse_disjoint_tools(caveats)
+    warnings += repeated(typed)
+    warnings += never_passes(caveats)
     return Scope(tuple(caveats), tuple(dict.fromkeys(warnings)))
 
 
 # ── reading ──
-
-
-def _fault(text: str, message: str, offset: int, hint: str | None = None) -> ScopeError:
-    return ScopeError(message, text=text, offset=offset, hint=hint)
 
 
 def _checked_list(texts: object) -> list[str]:
@@ -181,84 +167,116 @@ def check_text(text: str) -> None:
     """
     if len(text) > MAX_SCOPE_CHARS:
         shown = text[: MAX_SCOPE_CHARS + 60]
-        raise _fault(shown, f"a text has at most {MAX_SCOPE_CHARS} characters", MAX_SCOPE_CHARS)
+        raise fault(shown, f"a text has at most {MAX_SCOPE_CHARS} characters", MAX_SCOPE_CHARS)
     hidden = unseen(text)
     if hidden is not None:
-        raise _fault(text, *hidden)
+        raise fault(text, *hidden)
 
 
 def _read_policy(text: str, reading: _Reading, policies: Policies | None) -> Scope:
     piece = parse_pieces(text, "scope")[0]
     name = piece.text[1:]
     if policies is None:
-        raise _fault(text, f"policies cannot be named here: `@{name}`", piece.start)
+        raise fault(text, f"policies cannot be named here: `@{name}`", piece.start)
     try:
         # A policy's texts are flat: what it includes stands in its place already.
         return parse_scope(
-            tuple(policies(name)), at=reading.at, groups=reading.groups, past_ok=reading.past_ok
+            tuple(policies(name)),
+            at=reading.at,
+            groups=reading.groups,
+            past_ok=reading.past_ok,
+            lookup=reading.lookup,
         )
     except PolicyError as error:
-        raise _moved(text, error, piece.start) from error
+        raise moved(text, error, piece.start) from error
     except ScopeError as error:
         error.where = error.where or f"@{name}"
         raise
 
 
-def _read_pair(text: str, reading: _Reading) -> _Pair:
+def _read_pair(text: str, reading: _Reading) -> Pair:
     key, *items = parse_pieces(text, "scope")
     first = items[0]
     if first.name == "NONE":
-        return _Pair(Caveat(key.text, ()))
+        return Pair(Caveat(key.text, ()))
     if first.name == "COUNT":
         if int(first.text) > MAX_CALLS:
-            raise _fault(text, f"`calls` is at most {MAX_CALLS}", first.start)
-        return _Pair(Caveat(key.text, int(first.text)))
+            raise fault(text, f"`calls` is at most {MAX_CALLS}", first.start)
+        return Pair(Caveat(key.text, int(first.text)))
     if key.text == "until":
-        return _Pair(Caveat(key.text, _read_until(text, first, reading)))
+        return Pair(Caveat(key.text, _read_until(text, first, reading)))
     if len(items) > MAX_SCOPE_ITEMS:
         message = f"a list has at most {MAX_SCOPE_ITEMS} items"
-        raise _fault(text, message, items[MAX_SCOPE_ITEMS].start)
-    values: list[str] = []
+        raise fault(text, message, items[MAX_SCOPE_ITEMS].start)
+    values: list[str | Rule] = []
     spelled: list[str] = []
     warnings: list[str] = []
     for item in items:
+        if item.name == "rule":
+            rule, slips = _read_rule(text, item, reading)
+            values.append(rule)
+            spelled.append(str(rule))
+            warnings += slips
+            continue
         if item.name == "GROUP":
             values += _read_group(text, item, reading.groups)
             spelled.append(item.text)
             continue
-        values.append(_read_item(text, key.text, item))
-        spelled.append(spell(key.text, values[-1]))
+        pattern = _read_item(text, key.text, item)
+        values.append(pattern)
+        spelled.append(spell(key.text, pattern))
         if item.name == "PLACE" and _ODD.search(item.text):
             warnings.append(
                 f"`{item.text}` is read as one name; items are split by commas, "
                 f'and a name of that spelling is better quoted: "{item.text}"'
             )
+    if any(not isinstance(value, str) for value in values):
+        values, slips = _beside(text, items, values, spelled, reading)
+        warnings += slips
     values = list(dict.fromkeys(values))
     if len(values) > MAX_SCOPE_ITEMS:
-        raise _fault(text, f"a list has at most {MAX_SCOPE_ITEMS} items", first.start)
-    return _Pair(Caveat(key.text, tuple(values)), tuple(spelled), tuple(warnings))
+        raise fault(text, f"a list has at most {MAX_SCOPE_ITEMS} items", first.start)
+    return Pair(Caveat(key.text, tuple(values)), tuple(spelled), tuple(warnings))
+
+
+def _read_rule(text: str, item: Piece, reading: _Reading) -> tuple[Rule, list[str]]:
+    from broker.language.rulelint import linted  # noqa: PLC0415 - most scopes hold no rule
+    from broker.language.rulereading import read_rule  # noqa: PLC0415 - as above
+
+    return linted(text, read_rule(text, item), reading.lookup)
+
+
+def _beside(
+    text: str,
+    items: Sequence[Piece],
+    values: list[str | Rule],
+    spelled: Sequence[str],
+    reading: _Reading,
+) -> tuple[list[str | Rule], list[str]]:
+    """Return what a list with rules comes to as a whole, and what is idle in it."""
+    from broker.language.rulelint import needs_reads, overshadowed  # noqa: PLC0415 - as above
+
+    warnings = overshadowed(values, spelled)
+    if needs_reads(values) and reading.groups is not None:
+        # It speaks of what a tool writes and sends: those that only read stay open, by name.
+        start = next(p.start for p in items if p.name == "rule")
+        values = [*_read_group(text, Piece("GROUP", "@reads", start), reading.groups), *values]
+    return values, warnings
 
 
 def _read_until(text: str, item: Piece, reading: _Reading) -> int:
     try:
         at = parse_until(item.text, reading.at)
     except InputError as error:
-        raise _moved(text, error, item.start) from error
+        raise moved(text, error, item.start) from error
     if at <= reading.at and not reading.past_ok:
-        raise _fault(
+        raise fault(
             text,
             f"`{item.text}` is not in the future",
             item.start,
             f"it is {format_instant(reading.at)} now; a duration such as `45m` counts from now",
         )
     return at
-
-
-def _moved(text: str, error: InputError, start: int) -> ScopeError:
-    """Return an error about a part of the text as one about the whole."""
-    offset, hint = error.detail.get("offset"), error.detail.get("hint")
-    within = offset if isinstance(offset, int) else 0
-    return _fault(text, error.message, start + within, hint if isinstance(hint, str) else None)
 
 
 def _read_group(text: str, item: Piece, groups: Groups | None) -> list[str]:
@@ -268,7 +286,7 @@ def _read_group(text: str, item: Piece, groups: Groups | None) -> list[str]:
         return sorted(known[name])
     except KeyError:
         hint = nearest(name, known)
-        raise _fault(
+        raise fault(
             text, f"no such group of tools `@{name}`", item.start, hint and f"@{hint}"
         ) from None
 
@@ -277,79 +295,13 @@ def _read_item(text: str, kind: str, item: Piece) -> str:
     inner = item.text
     places: Sequence[int] = range(len(inner) + 1)
     if item.name == "QUOTED":
-        inner, places = _unquote(item.text)
+        inner, places = unquote(item.text)
     try:
         return CHECKS[kind](inner)
     except PatternError as error:
         within = places[min(max(error.offset, 0), len(inner))]
         hint = split_hint(inner, CHECKS[kind], quoted=item.name == "QUOTED") or error.hint
-        raise _fault(text, error.message, item.start + within, hint) from error
-
-
-def _unquote(quoted: str) -> tuple[str, Sequence[int]]:
-    r"""Return what stands between the quotes, ``\"`` as a quote, and each character's place."""
-    inner: list[str] = []
-    places: list[int] = []
-    place, end = 1, len(quoted) - 1
-    while place < end:
-        width = 2 if quoted[place] == "\\" else 1
-        unit = quoted[place : place + width]
-        kept = '"' if unit == '\\"' else unit
-        places += range(place + width - len(kept), place + width)
-        inner.append(kept)
-        place += width
-    return "".join(inner), [*places, end]
-
-
-# ── slips that are spelled rightly ──
-
-
-def _repeated(typed: Sequence[_Pair]) -> list[str]:
-    """Return a warning for each key that was typed more than once."""
-    warnings = []
-    by_kind: dict[str, list[_Pair]] = {}
-    for pair in typed:
-        by_kind.setdefault(pair.caveat.kind, []).append(pair)
-    for kind, several in by_kind.items():
-        if len(several) < 2:
-            continue
-        if isinstance(several[0].caveat.value, tuple):
-            either = list(dict.fromkeys(item for pair in several for item in pair.spelled))
-            how = f"to allow either, write one list: {brief(kind, either or ['none'])}"
-        else:
-            how = "the smaller one counts" if kind == "calls" else "the earlier one counts"
-        warnings.append(f"`{kind}` is given {len(several)} times and all must hold; {how}")
-    return warnings
-
-
-def _refuse_disjoint_tools(caveats: Sequence[Caveat]) -> None:
-    """Refuse lists of plain tool names that have none in common: no call can ever pass."""
-    common: set[str] | None = None
-    for caveat in caveats:
-        names = caveat.value
-        if caveat.kind != "tools" or not isinstance(names, tuple) or not names:
-            continue
-        if any("*" in name for name in names):
-            continue
-        shared = set(names) if common is None else common.intersection(names)
-        if not shared:
-            text = brief("tools", [spell("tools", name) for name in names])
-            raise _fault(
-                text,
-                "no tool stands in every `tools` list, so no call could ever pass",
-                text.index("=") + 1,
-                "all lists must hold; to allow either, write one list",
-            )
-        common = shared
-
-
-def _never_passes(caveats: Sequence[Caveat]) -> list[str]:
-    return [
-        f"`{render([caveat])[0]}` allows no call at all"
-        for caveat in caveats
-        if (caveat.kind == "calls" and caveat.value == 0)
-        or (caveat.kind == "tools" and caveat.value == ())
-    ]
+        raise fault(text, error.message, item.start + within, hint) from error
 
 
 # ── the parser ──
@@ -390,7 +342,7 @@ def parse_pieces(text: str, start: str) -> tuple[Piece, ...]:
 
 def _piece(text: str, tree: Tree[Token] | Token, depth: int) -> Piece:
     if depth > MAX_ARGUMENT_DEPTH:
-        raise _fault(text, f"nested deeper than {MAX_ARGUMENT_DEPTH}", 0)
+        raise fault(text, f"nested deeper than {MAX_ARGUMENT_DEPTH}", 0)
     if isinstance(tree, str):
         return Piece(tree.type, str(tree), tree.start_pos or 0)
     parts = tuple(_piece(text, child, depth + 1) for child in tree.children)

@@ -285,7 +285,8 @@ class Session:
             guard = self._found(parent or self._custody.held(holder), asked_by, at)
             if holder:
                 self._custody.check_holder(holder, guard)
-            scope = parse_scope(texts, at=at, groups=self._ground.catalogs.groups())
+            catalogs = self._ground.catalogs
+            scope = parse_scope(texts, at=at, groups=catalogs.groups(), lookup=catalogs.known)
             try:
                 child = guard.narrowed(*scope.caveats)
             except AttenuationError as error:

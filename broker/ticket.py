@@ -181,13 +181,15 @@ def mint(
     ('src/**',)
 
     Raises:
-        InputError: a key of the wrong length, a malformed caveat.
+        InputError: a key of the wrong length, a malformed caveat, a rule with `in intent` and no
+            ``intent``.
         LimitError: more than MAX_CAVEATS caveats.
     """
     step = take_apart(tuple(caveats))
+    bounds = root_bounds(step.lists)
+    _refuse_no_line(bounds, intent)
     block = root_block(sid, minted_at, intent, nonce, step.caveats)
     tag = mac(_checked_key(key), block)
-    bounds = root_bounds(step.lists)
     limits = (step.calls,)
     return Ticket(sid, minted_at, intent, (block,), (tag,), bounds, step.until, limits, step.calls)
 
@@ -214,6 +216,7 @@ def attenuate(ticket: Ticket, *caveats: Caveat, nonce: str = "") -> Ticket:
         raise LimitError(f"a ticket has at most {MAX_CHAIN_LINKS} links")
     step = take_apart(caveats)
     bounds, until, least = _narrowed(ticket.bounds, ticket.until, ticket.least, step)
+    _refuse_no_line(bounds, ticket.intent)
     block = link_block(nonce, caveats)
     return Ticket(
         ticket.sid,
@@ -309,6 +312,11 @@ def _narrowed(
             raise _later("calls", step.calls, least)
         least = step.calls
     return (narrow(bounds, step.lists) if step.lists else bounds), until, least
+
+
+def _refuse_no_line(bounds: Bounds, intent: str) -> None:
+    if bounds.reads_line and not intent:
+        raise InputError("`in intent` needs the line that the person typed: open an intent with it")
 
 
 def _later(kind: str, asked: int, held: int) -> AttenuationError:

@@ -2,8 +2,9 @@
 A ticket's bytes: the arrays of its links, and the MAC that chains them.
 
 Decided here: how a link is written and read, and nothing about what it means. Reading is
-strict: one JSON array per line, exact types, canonical patterns; everything else is a
-``TicketFormatError``. The caller authenticates bytes before it reads them.
+strict: one JSON array per line, exact types, canonical patterns and rules; everything else is a
+``TicketFormatError``, so a reader that knows no rules refuses a ticket that holds one (an item
+of `tools` that is no text). The caller authenticates bytes before it reads them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import lru_cache
 from hashlib import sha256
 from json import JSONDecoder
 from json.encoder import encode_basestring as _quoted
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.caveats import LISTS, Caveat
 from broker.errors import InputError, LimitError, TicketFormatError
@@ -25,6 +26,9 @@ from broker.limits import (
     MAX_SCOPE_ITEMS,
     MAX_TICKET_BYTES,
 )
+
+if TYPE_CHECKING:
+    from broker.rules import Rule
 
 FORMAT: Final = "ticket/1"
 _decode = JSONDecoder().raw_decode
@@ -112,8 +116,16 @@ def _text(caveat: Caveat) -> str:
 @lru_cache(maxsize=4_096)
 def _list_text(caveat: Caveat) -> str:
     kind, value = caveat
-    items = (str(value),) if isinstance(value, int) else tuple(map(_quoted, value))
+    items = (str(value),) if isinstance(value, int) else tuple(map(_item_text, value))
     return "[" + ",".join((_quoted(kind), *items)) + "]"
+
+
+def _item_text(item: str | Rule) -> str:
+    if isinstance(item, str):
+        return _quoted(item)
+    from broker.language.rulewire import write_rule  # noqa: PLC0415 - most tickets hold none
+
+    return write_rule(item)
 
 
 def split(wire: str | bytes) -> tuple[list[bytes], bytes]:
@@ -213,8 +225,13 @@ def _listed(kind: str, item: list[object]) -> Caveat:
     if len(item) > MAX_SCOPE_ITEMS + 1:
         raise TicketFormatError(f"a list of the ticket has more than {MAX_SCOPE_ITEMS} items")
     check = _CHECKS[kind]
-    texts = []
+    texts: list[str | Rule] = []
     for pattern in item[1:]:
+        if kind == "tools" and type(pattern) is list:
+            from broker.language.rulewire import read_rule  # noqa: PLC0415 - as above
+
+            texts.append(read_rule(pattern))
+            continue
         if type(pattern) is not str:
             raise TicketFormatError(f"a pattern of `{kind}` is not text")
         try:

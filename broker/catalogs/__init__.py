@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _PLAIN: Final = re.compile(r"mcp__(?!_)(?:(?!__).)+__(?!_)(?:(?!__).)+")
+_GROUPS: Final = {"reads": ("read", "none"), "writes": ("write",), "egress": ("egress",)}
 _MAX_FILES: Final = 256  # catalog files in one folder
 
 
@@ -73,7 +74,8 @@ class Catalogs:
 
     def group(self, name: str) -> frozenset[str]:
         """
-        Return the tools of a group: ``reads`` holds those that only read, or touch nothing.
+        Return the tools of a group: ``reads`` holds those that only read, or touch nothing,
+        ``writes`` those that change local files, ``egress`` those that reach the network.
 
         Raises:
             CatalogError: there is no such group.
@@ -85,10 +87,15 @@ class Catalogs:
 
     def groups(self) -> Mapping[str, frozenset[str]]:
         """Return every group, for ``@NAME`` in a scope's ``tools``."""
-        reads = frozenset(
-            e.name for e in self._entries.values() if e.vouched and e.effect in ("read", "none")
-        )
-        return MappingProxyType({"reads": reads})
+        return MappingProxyType({name: self._with(effects) for name, effects in _GROUPS.items()})
+
+    def _with(self, effects: tuple[str, ...]) -> frozenset[str]:
+        entries = self._entries.values()
+        return frozenset(e.name for e in entries if e.vouched and e.effect in effects)
+
+    def known(self, tool: str) -> ToolEntry | None:
+        """Return what is known of a tool by its whole name, as a scope spells it."""
+        return self._entries.get(tool)
 
     def tools(self) -> tuple[ToolEntry, ...]:
         """Return every entry, by name."""

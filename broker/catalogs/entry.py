@@ -14,8 +14,8 @@ from typing import Final, Literal
 Effect = Literal["read", "write", "egress", "opaque", "delegate", "none"]
 
 EFFECTS: Final = {
-    "read": "reads local files or local state that its arguments name",
-    "write": "changes local files that its arguments name",
+    "read": "reads local files, or a state of its own, that its arguments name",
+    "write": "changes local files, or a state of its own, that its arguments name",
     "egress": "reaches the network; every address stands in its arguments",
     "opaque": "its effects cannot be told from its arguments",
     "delegate": "starts a helper whose own calls are each decided; touches nothing itself",
@@ -42,12 +42,21 @@ ROLES: Final = {
     "opaque": "a command or program: its effects cannot be told from its text",
     "escape": "a switch that lifts limits: absent or false, or the call is refused",
     "search-regex": "a text to search for",
-    "text": "never a path or an address",
+    "address": "an address that is reached, which may be spelled without `https://`",
+    "recipient": "who receives something: an account, a mailbox, a person, a channel",
+    "identifier": "what is acted on: the name or number of a thing that is no local path",
+    "amount": "how much: a number",
+    "date": "when: a day, with or without a time",
+    "permission": "what the call may do, or lets others do: a mode, a role, a switch",
+    "text": "free text that names nobody and nothing: never a path or an address",
 }
 
 # These may be absent without a word in the catalog, since tools have a harmless default.
 _LOOSE: Final = frozenset(
-    ["cwd", "proxy-url", "headers", "opaque", "escape", "search-regex", "text"]
+    (
+        *("cwd", "proxy-url", "headers", "opaque", "escape", "search-regex", "text"),
+        *("recipient", "identifier", "amount", "date", "permission"),
+    )
 )
 
 
@@ -56,13 +65,15 @@ class Argument:
     """
     One argument: its role, or the arguments inside it.
 
-    ``default`` is the path that the tool takes when the argument is absent.
+    ``default`` is the path that the tool takes when the argument is absent. ``many`` says that
+    it is a list: a rule's condition is then asked of each element.
     """
 
     role: str
     default: str | None = None
     optional: bool = False
     fields: Mapping[str, Argument] | None = None
+    many: bool = False
 
     @property
     def required(self) -> bool:

@@ -11,9 +11,9 @@ belong to the MCP server of that name::
     effect = "read"
     arguments = { path = "path-read", head = "text" }
 
-An argument is a role, a table ``{ role, default, optional }``, or ``{ fields = { … } }`` for an
-object whose own arguments have roles. Every error names the file and the line; nothing that
-is not understood is passed over.
+An argument is a role, a table ``{ role, default, optional, many }``, or ``{ fields = { … } }`` for
+an object whose own arguments have roles; ``many = true`` says that it is a list. Every error
+names the file and the line; nothing that is not understood is passed over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from broker.resolution.realpaths import shown
 
 _TOP: Final = ("about", "server", "tools")
 _TOOL: Final = ("effect", "arguments", "others", "about")
-_ARGUMENT: Final = ("role", "default", "optional", "fields")
+_ARGUMENT: Final = ("role", "default", "optional", "fields", "many")
 _OTHERS: Final = ("judge", "text")
 _WITH_DEFAULT: Final = ("path-read", "path-write", "path-list", "path-tree", "cwd")
 _MAX_KEYS: Final = 16  # keys from the top of the file to an argument
@@ -125,6 +125,7 @@ class _Reader:
                     "path-nofollow",
                     "patch",
                     "url",
+                    "address",
                 ):
                     reason = f"effect `{effect}` and role `{argument.role}` do not go together"
                     self._fail((*where, "arguments", key), reason)
@@ -151,23 +152,25 @@ class _Reader:
             return Argument(self._word(where, value, ROLES, "role"))
         table = self._table(where, value)
         self._keys(where, table, _ARGUMENT)
-        optional = table.get("optional", False)
+        optional, many = table.get("optional", False), table.get("many", False)
         if not isinstance(optional, bool):
             self._fail((*where, "optional"), "`optional` is true or false")
+        if not isinstance(many, bool):
+            self._fail((*where, "many"), "`many` is true or false")
         if "fields" in table:
             if "role" in table or "default" in table:
                 self._fail(where, "an argument has a role or fields, not both")
             fields = self._arguments((*where, "fields"), table["fields"])
-            return Argument("fields", None, optional, fields)
+            return Argument("fields", None, optional, fields, many)
         if "role" not in table:
             self._fail(where, f"`{where[-1]}` has no role")
         role = self._word((*where, "role"), table["role"], ROLES, "role")
         default = table.get("default")
         if default is None:
-            return Argument(role, None, optional)
+            return Argument(role, None, optional, None, many)
         if not isinstance(default, str) or not default or role not in _WITH_DEFAULT:
             self._fail((*where, "default"), f"role `{role}` takes no default `{default}`")
-        return Argument(role, default, optional)
+        return Argument(role, default, optional, None, many)
 
     # ── what is wrong, and where ──
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 KEYS: Final = frozenset(
     ("id", "scope", "tool", "arguments", "workspace", "at", "minted_at", "spent", "server",
-     "cwd", "subject")
+     "cwd", "subject", "intent")
 )  # fmt: skip
 # What others call what a row asks: to pass over one of these would answer another question.
 _MEANT: Final = {
@@ -82,6 +82,7 @@ class Row:
     spent: int | None
     server: str | None
     cwd: str | None
+    intent: str
 
 
 class Batch:
@@ -151,7 +152,7 @@ class Batch:
 
     def _decided(self, row: Row) -> Answer:
         world = self._world(row.workspace)
-        ticket = world.ticket(row.scope, row.minted_at, past_ok=row.past_ok)
+        ticket = world.ticket(row.scope, row.minted_at, past_ok=row.past_ok, intent=row.intent)
         decision = world.decide(
             ticket,
             row.tool,
@@ -160,6 +161,7 @@ class Batch:
             spent=row.spent,
             server=row.server,
             cwd=row.cwd,
+            intent=row.intent,
         )
         refusal = decision.refusal
         if refusal is None:
@@ -219,6 +221,7 @@ def read_row(document: object, workspace: str) -> Row:
         spent=_spent(document),
         server=_server(document),
         cwd=_text(document, "cwd"),
+        intent=_text(document, "intent") or "",
     )
 
 

@@ -39,6 +39,7 @@ Examples:
   broker check read_file path=src/a.py --scope 'paths=src/**'
   broker check fetch url=https://example.org/ --scope hosts=api.github.com
   broker check search limit:=3 'tags:=["a","b"]' --scope calls=10 --json
+  broker check pay to=A amount:=5 --scope 'tools=pay(to in intent, amount<=50)' --intent 'Pay A'
   broker check --batch rows.jsonl
 
 \b
@@ -48,7 +49,7 @@ ARG=TEXT gives a text, ARG:=JSON any JSON value. Inside `broker run` and without
 \b
 A row of --batch is one line of JSON:
   {"scope":["paths=src/**"],"tool":"read_file","arguments":{"path":"src/a.py"}}
-and may hold workspace, cwd, server, at, minted_at, spent and id. It is answered with
+and may hold workspace, cwd, server, at, minted_at, spent, intent and id. It is answered with
   {"decision":"allow|refuse|error","caveat":…,"reason":…}
 and, when it holds more keys than these, with their names as ignored.
 
@@ -68,6 +69,7 @@ class _Question:
     ticket: str | None
     workspace: str | None
     server: str | None
+    intent: str = ""
 
 
 def check(
@@ -86,6 +88,15 @@ def check(
         str | None,
         typer.Option("--server", metavar="NAME", help="The MCP server that the tool is of."),
     ] = None,
+    intent: Annotated[
+        str,
+        typer.Option(
+            "--intent",
+            metavar="TEXT",
+            help="The line that a person typed, for conditions that look into it.",
+            show_default=False,
+        ),
+    ] = "",
     as_json: Json = False,
     batch: Annotated[
         str | None,
@@ -97,14 +108,14 @@ def check(
     # of a huge call, which have none, takes a tenth of its time.
     gc.set_threshold(500_000, 20, 20)
     if batch is not None:
-        if tool is not None or scope or ticket is not None or server is not None:
+        if tool is not None or scope or ticket is not None or server is not None or intent:
             raise InputError("--batch takes everything from its rows: give only --workspace")
         return _batch(batch, workspace)
     if tool is None:
         raise InputError("name a tool, such as `broker check read_file path=src/a.py`")
     try:
         found = arguments(args or [])
-        decision = _decide(_Question(tool, found, scope, ticket, workspace, server))
+        decision = _decide(_Question(tool, found, scope, ticket, workspace, server, intent))
     except BrokerError as error:
         if as_json:
             json_out(error_document(error))
@@ -126,6 +137,8 @@ def _decide(asked: _Question) -> Decision:
             "nothing to decide under: give --scope or --ticket, or ask from inside `broker run` "
             "(see `broker check --help`)"
         )
+    if asked.intent:
+        raise InputError("the session has an intent of its own: leave --intent out")
     if asked.workspace is not None:
         raise InputError("the session has a workspace of its own: leave --workspace out")
     from broker.service.client import SessionClient
@@ -144,14 +157,16 @@ def _dry(asked: _Question) -> Decision:
     world = DryRun(existing_folder(asked.workspace), home)
     at = time.time_ns()
     if asked.ticket is None:
-        ticket = world.ticket(asked.scope or [], at)
+        ticket = world.ticket(asked.scope or [], at, intent=asked.intent)
     elif asked.scope:
         raise InputError("give --scope or --ticket, not both; `broker ticket attenuate` narrows")
     else:
         from broker.cli.wires import believed
 
         ticket = believed(asked.ticket, home)
-    return world.decide(ticket, asked.tool, asked.arguments, at=at, server=asked.server)
+    return world.decide(
+        ticket, asked.tool, asked.arguments, at=at, server=asked.server, intent=asked.intent
+    )
 
 
 def _batch(name: str, workspace: str | None) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.authorize import Spent, authorize
 from broker.calls import Decision
+from broker.intent import digest, typed_text
 from broker.scope import Scope, parse_scope
 from broker.ticket import Ticket, mint
 
@@ -63,26 +64,43 @@ class DryRun:
             ScopeError: a text is malformed.
             CatalogError: a catalog is.
         """
-        if not _at_sign(texts):
+        if not _needs_catalogs(texts):
             return parse_scope(texts, at=at, past_ok=past_ok)
         from broker.policy import policy_loader
 
         groups = self.catalogs.groups()
         policies = policy_loader(policy_folders(self.home), groups=groups)
-        return parse_scope(texts, at=at, groups=groups, policies=policies, past_ok=past_ok)
+        return parse_scope(
+            texts,
+            at=at,
+            groups=groups,
+            policies=policies,
+            past_ok=past_ok,
+            lookup=self.catalogs.known,
+        )
 
-    def ticket(self, texts: Sequence[str], at: int, *, past_ok: bool = False) -> Ticket:
+    def ticket(
+        self, texts: Sequence[str], at: int, *, past_ok: bool = False, intent: str = ""
+    ) -> Ticket:
         """
         Return a ticket for the scope as typed at the instant ``at``.
 
+        Args:
+            texts: the scope.
+            at: nanoseconds since the Unix epoch.
+            past_ok: read an ``until`` that is over already.
+            intent: the typed line that the ticket is bound to, which ``decide`` takes too.
+
         Raises:
             ScopeError: a text is malformed.
+            InputError: the scope looks into the intent, and there is none.
         """
-        name = tuple(texts)
+        name = (intent, *texts)
         found = self._tickets.get((name, None, past_ok)) or self._tickets.get((name, at, past_ok))
         if found is None:
             caveats = self.scope(texts, at, past_ok=past_ok).caveats
-            found = mint(caveats, key=_KEY, sid=_SID, minted_at=at)
+            bound = digest(intent) if intent else ""
+            found = mint(caveats, key=_KEY, sid=_SID, minted_at=at, intent=bound)
             # Only `until` depends on when it was typed.
             timed = any(c.kind == "until" for c in caveats)
             if len(self._tickets) >= _KEPT:
@@ -100,10 +118,11 @@ class DryRun:
         spent: Spent = 0,
         server: str | None = None,
         cwd: str | None = None,
+        intent: str = "",
     ) -> Decision:
         """Return what would be decided about one call. Total, like what it calls."""
         call = self.resolver.resolve(tool, arguments, server=server, cwd=cwd)
-        return authorize(ticket, call, at, spent)
+        return authorize(ticket, call, at, spent, line=typed_text(intent) if intent else None)
 
 
 def policy_folders(home: Home) -> tuple[Path, ...]:
@@ -111,6 +130,6 @@ def policy_folders(home: Home) -> tuple[Path, ...]:
     return (home.config / "policies",)
 
 
-def _at_sign(texts: Sequence[str]) -> bool:
-    """Whether a text may name a policy or a group of tools."""
-    return any("@" in text for text in texts)
+def _needs_catalogs(texts: Sequence[str]) -> bool:
+    """Whether a text may name a policy or a group of tools, or look into a tool's arguments."""
+    return any("@" in text or "(" in text for text in texts)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from broker.caveats import Caveat
+from broker.caveats import Caveat, patterns, rules
+from broker.cli.ruleswords import rule_words
 from broker.instants import format_instant
 
 if TYPE_CHECKING:
     from broker.catalogs import Catalogs
+    from broker.rules import Rule
     from broker.ticket import Ticket
 
 _VERBS: Final = {"paths": "reads or writes", "reads": "reads", "writes": "writes"}
@@ -37,13 +39,14 @@ def explain(caveat: Caveat, at: int) -> list[str]:
     """
     if isinstance(caveat.value, int):
         return [_calls(caveat.value) if caveat.kind == "calls" else _until(caveat.value, at)]
+    items = patterns(caveat.value)
     if caveat.kind == "tools":
-        return _tools(caveat.value)
+        return _tools(items, rules(caveat.value))
     if caveat.kind == "hosts":
-        return _listed(caveat.value, "no host at all", "every URL leads to:", _host)
+        return _listed(items, "no host at all", "every URL leads to:", _host)
     verb = _VERBS[caveat.kind]
     return _listed(
-        caveat.value,
+        items,
         f"no call that {verb} a path",
         f"every path that a call {verb} is:",
         _path,
@@ -70,8 +73,10 @@ def outlook(ticket: Ticket, catalogs: Catalogs) -> list[str]:
     elif kinds and "hosts" not in kinds:
         lines.append("hosts are not limited")
     if bounds.seen:
-        usable = (n for n in bounds.named if all(b.match.match(n, None) for b in bounds.tools))
+        usable = (n for n in bounds.named if all(b.admits_some(n, n, None) for b in bounds.tools))
         lines.append(_unseen(sorted(usable), catalogs))
+    if bounds.reads_line:
+        lines.append("it looks into the line that you type: give it as --intent")
     if "calls" not in kinds and kinds:
         lines.append("the number of calls is not limited")
     if "until" not in kinds and kinds:
@@ -89,11 +94,11 @@ def _unseen(named: Sequence[str], catalogs: Catalogs) -> str:
     )
 
 
-def _tools(names: Sequence[str]) -> list[str]:
-    if not names:
-        return ["no tool at all"]
+def _tools(names: Sequence[str], conditional: Sequence[Rule]) -> list[str]:
     if "*" in names:
         return ["any tool"]
+    if not names and not conditional:
+        return ["no tool at all"]
     stars = [n for n in names if "*" in n]
     plain = [n for n in names if "*" not in n]
     lines = []
@@ -102,6 +107,9 @@ def _tools(names: Sequence[str]) -> list[str]:
         text = f"only the tool{'s' if len(plain) > 1 else ''} {', '.join(plain)}"
         lines = wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     lines += [f"{'and ' if lines else 'only '}tools called like {n}" for n in stars]
+    for rule in conditional:
+        first, *more = rule_words(rule)
+        lines += [f"{'and ' if lines else 'only '}{first}", *more]
     return lines
 
 

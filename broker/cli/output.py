@@ -197,7 +197,9 @@ def caveat_document(caveat: Caveat) -> dict[str, object]:
     >>> caveat_document(until(0))
     {'kind': 'until', 'value': '1970-01-01T00:00:00Z'}
     """
-    value: object = list(caveat.value) if isinstance(caveat.value, tuple) else caveat.value
+    value: object = caveat.value
+    if isinstance(caveat.value, tuple):
+        value = [str(item) for item in caveat.value]  # a rule as it is typed
     if caveat.kind == "until" and isinstance(caveat.value, int):
         from broker.instants import format_instant
 

@@ -54,6 +54,10 @@ Examples:
 Exit code: 0 every expectation holds, 1 one does not, 2 no such policy or a malformed one.
 """
 
+# What a ticket is bound to where an expectation says nothing of a line: no decision is given it,
+# so whatever looks into the line refuses.
+_NO_LINE = "-"
+
 app = typer.Typer(
     help="Named scopes, each with tests of its own.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -138,10 +142,10 @@ def _failures(policy: Policy) -> list[str]:
         # What tools mean is looked up where the person stands, what lies where in no folder.
         catalogs = load_catalogs(Path(folder(None)), home.config)
         world = DryRun(os.path.realpath(empty), home, catalogs=catalogs)
-        ticket = world.ticket(policy.texts, at)
 
-        def decide(tool: str, arguments: dict[str, object]) -> Decision:
-            return world.decide(ticket, tool, arguments, at=at)
+        def decide(tool: str, arguments: dict[str, object], line: str) -> Decision:
+            ticket = world.ticket(policy.texts, at, intent=line or _NO_LINE)
+            return world.decide(ticket, tool, arguments, at=at, intent=line)
 
         return check_expects(policy, decide)
 

@@ -28,6 +28,7 @@ SHOW_EXAMPLES = f"""\
 Examples:
   broker scope show 'tools=@reads,edit_file' 'paths=src/**' calls=60 until=45m
   broker scope show @review hosts=none
+  broker scope show 'tools=@reads,fetch(url host in {{example.com}}, body absent)'
   broker scope show 'writes=src/parser/**' --json
 
 \b
@@ -43,6 +44,7 @@ Examples:
 {MEANING}
 """
 
+_NO_LINE = "-"
 app = typer.Typer(
     help="Read a scope, and say what it means.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -87,7 +89,8 @@ def _words(scope: Scope, world: DryRun, texts: list[str], at: int) -> None:
         out(paint(printable(shortly(caveat)), "bold"))
         for line in explain(caveat, at):
             out(f"    {printable(line)}")
-    _section("Besides", outlook(world.ticket(texts, at), world.catalogs))
+    # A line that nobody typed yet: nothing is decided by this ticket.
+    _section("Besides", outlook(world.ticket(texts, at, intent=_NO_LINE), world.catalogs))
     _section("Kept as", render(scope.caveats))
     _warn(scope)
 

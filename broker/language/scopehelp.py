@@ -22,6 +22,7 @@ from broker.globs import check_path, check_tool
 from broker.hosts import check_host
 from broker.instants import parse_until
 from broker.language.patterns import EMOJI_JOINERS, first_unseen
+from broker.language.rulehelp import EXAMPLE, explain_rule, open_rule
 
 # What people write instead of a key.
 _ALIASES: Final = {
@@ -267,6 +268,9 @@ def _explain_until(text: str, value: str, start: int, offset: int) -> ScopeError
 
 
 def _explain_item(text: str, key: str, start: int, offset: int) -> ScopeError:
+    opened = open_rule(text, start, offset) if key == "tools" else -1
+    if opened >= 0:
+        return explain_rule(text, opened, offset)
     begins = text[start:offset].rstrip(" ")[-1:] in ("", ",")
     if begins:
         offset += len(text[offset:]) - len(text[offset:].lstrip(" "))
@@ -294,9 +298,6 @@ def _explain_item(text: str, key: str, start: int, offset: int) -> ScopeError:
         message = f"`{pair.group(1)}=` in the middle of `{key}`: two caveats in one text"
         hint = "give each its own text; put quotes around an item to mean a name like that"
         return _error(text, message, offset, hint)
-    if key == "tools" and sign and sign in "()":
-        hint = "name the tool alone; what it is called with is not looked at yet"
-        return _error(text, "argument conditions are not supported yet", offset, hint)
     if key == "hosts":
         return _explain_host(text, start, offset)
     if not begins and text[offset - 1] in ' "':
@@ -304,8 +305,9 @@ def _explain_item(text: str, key: str, start: int, offset: int) -> ScopeError:
     if key == "tools" and sign == "@":
         message = "a group of tools is `@` and its name"
         return _error(text, message, offset, "such as `@reads`")
-    if key == "tools" and sign == "|":
-        return _error(text, "`|` does not join tools", offset, "items are split by commas")
+    if key == "tools" and sign and sign in "|)(":
+        where = f"`{sign}` stands between rules only, and around conditions"
+        return _error(text, where, offset, EXAMPLE)
     return _error(text, f"unexpected `{sign}` in `{key}`", offset, f"such as `{_EXAMPLES[key]}`")
 
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.caveats import Caveat
 from broker.instants import format_instant
+
+if TYPE_CHECKING:
+    from broker.rules import Rule
 
 # Outside quotes these would be read as something else.
 _NEEDS_QUOTES: Final = re.compile(r"[\s,\"'=;|‘’“”]|\A[@>]|\Anone\Z")
@@ -35,13 +38,15 @@ def render(caveats: Sequence[Caveat]) -> tuple[str, ...]:
     return tuple(f"{caveat.kind}={_value_text(caveat)}" for caveat in caveats)
 
 
-def spell(kind: str, item: str) -> str:
+def spell(kind: str, item: str | Rule) -> str:
     """
     Return one item of a list caveat as it is typed.
 
     >>> spell("paths", "a b"), spell("hosts", "none")
     ('"a b"', 'none.')
     """
+    if not isinstance(item, str):
+        return str(item)
     return _host_text(item) if kind == "hosts" else _item_text(item)
 
 

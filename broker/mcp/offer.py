@@ -53,7 +53,7 @@ class Offer:
         if not tool or len(name) > MAX_TOOL_CHARS or first_unseen(name) >= 0:
             return False
         bounds = self._bounds
-        if not all(bound.match.match(name, self._server) for bound in bounds.tools):
+        if not all(b.admits_some(name, name, self._server) for b in bounds.tools):
             return False
         if not bounds.seen:
             return True

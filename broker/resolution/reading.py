@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from broker.calls import Access, PathSubject, UrlSubject
@@ -321,6 +322,14 @@ class Reading:
             self._file_url(label, text)
         self._add(subject)
 
+    def _address(self, label: str, text: str) -> None:
+        """Judge an address that may lack its scheme, as the tool would reach it."""
+        if "://" in text or text[:5].lower() == "file:":
+            self._url(label, text)
+            return
+        found = read_address(label, f"https://{text}")
+        self._add(replace(found, spelled=text))
+
     def _file_url(self, label: str, text: str, access: Access = "read") -> None:
         if text[:5].lower() != "file:":
             self._add(read_address(label, text))
@@ -386,6 +395,7 @@ class Reading:
 
 _TEXTS: Final = {
     "url": Reading._url,
+    "address": Reading._address,
     "proxy-url": Reading._url,
     "file-url": Reading._file_url,
     "patch": Reading._patch,

@@ -21,7 +21,10 @@ ACCESS: Final[Mapping[str, Access]] = {
     "path-delete": "write",
     "path-nofollow": "write",
 }
-PLAIN: Final = frozenset(["text", "search-regex", "cwd"])  # a "cwd" is read before the others
+# Touch no path and no host, but for a "cwd", which is read before the others.
+PLAIN: Final = frozenset(
+    ["text", "search-regex", "cwd", "recipient", "identifier", "amount", "date", "permission"]
+)
 # Read with other arguments, and some of them after those.
 BESIDE: Final = frozenset(["glob-in", "link-target", "headers", "path-put"])
 TOPS: Final = frozenset(["path-list", "path-tree"])  # where a search starts

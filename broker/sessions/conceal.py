@@ -22,9 +22,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from broker.calls import TypedText
 from broker.errors import InputError, StoreError, UnverifiableError
+from broker.intent import digest as plain_line_digest
 from broker.receipt import disk
-from broker.receipt.commitment import commit, committed, digest, plain_digest
+from broker.receipt.commitment import commit, committed, digest, plain_digest, shown
 
 FILE_NAME: Final = "disclosures"
 FIELDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
@@ -94,6 +96,24 @@ class Concealer:
         if promised:
             clear["digest"] = plain_digest(promised[0])
         return clear
+
+    def typed(self, signed: Data) -> TypedText | None:
+        """
+        Return the typed line that a verified ``intent`` entry records, with the ticket's digest.
+
+        None where the line is not what was typed any more: it held a secret that was blanked, or
+        it was concealed and then erased. Whatever has to look at it then refuses.
+
+        Raises:
+            UnverifiableError: the file of concealed values is unsafe.
+            Break: it holds another line than was committed to.
+        """
+        line, promised = signed.get("line"), str(signed.get("digest", ""))
+        if isinstance(line, str):
+            return TypedText(line, promised) if plain_line_digest(line) == promised else None
+        if committed(signed):
+            line = shown(signed, self._kept.read())[0].get("line")
+        return TypedText(line, promised) if isinstance(line, str) else None
 
     def take(self, kind: str, data: Data) -> dict[str, object]:
         """

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.budget import MemoryBudget
+from broker.calls import TypedText
 from broker.catalogs import Catalogs, load_catalogs
 from broker.errors import BrokerError, UnverifiableError
 from broker.events import Bus, CheckpointFailed, Event, SessionSealed
@@ -214,7 +215,7 @@ def begin(
     catalogs = load_catalogs(workspace, home.config)
     groups = catalogs.groups()
     policies = policy_loader((home.config / POLICIES,), groups=groups)
-    scope = parse_scope(texts, at=at, groups=groups, policies=policies)
+    scope = parse_scope(texts, at=at, groups=groups, policies=policies, lookup=catalogs.known)
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
@@ -258,6 +259,7 @@ def begin(
         resolver,
         needs_enforcement=needs_enforcement,
         randomness=outside.randomness,
+        typed=TypedText(opened.line, ticket.intent) if opened is not None else None,
     )
     custody = Custody(guard, ticket_key)
     return Ground(
@@ -294,6 +296,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         ticket = past.root()
         workspace = Path(past.workspace)
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
+        typed = concealer.typed(past.intent)
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
         checkpoints = checkpointer(home, receipts, receipt, outside)
@@ -307,6 +310,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         resolver,
         needs_enforcement=past.needs_enforcement,
         randomness=outside.randomness,
+        typed=typed,
     )
     custody = Custody(guard, ticket_key, past.tickets, past.holders)
     return Ground(

@@ -35,6 +35,7 @@ class Past:
         self.agent = ""
         self.needs_enforcement = False
         self.conceal: tuple[str, ...] = ()
+        self.intent: Mapping[str, object] = {}
         self.at = 0
         self.tickets: dict[str, Ticket] = {}
         self.holders: dict[str, str] = {}
@@ -52,6 +53,8 @@ class Past:
             self.agent = _text(data, "agent")
             self.needs_enforcement = data.get("needs_enforcement") is not False
             self.conceal = _conceal(data)
+        elif kind == "intent":
+            self.intent = data
         elif kind == "ticket":
             self._root = recorded_ticket(data, self._key)
             self.tickets[self._root.id] = self._root

@@ -53,7 +53,7 @@ class Standing:
         key = (call.tool, call.digest, guard.ticket.id)
         if key not in self._kept:
             return None
-        decision = authorize(guard.ticket, call, at, 0, sandboxed=guard.sandboxed)
+        decision = authorize(guard.ticket, call, at, 0, sandboxed=guard.sandboxed, line=guard.typed)
         if not decision.allowed:
             return None
         self._names[call_id] = self._drop(key)

@@ -28,6 +28,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "hosts",
         "instants",
         "caveats",
+        "conditions",
+        "rules",
+        "rulebook",
         "scope",
         "bounds",
         "wire",
@@ -75,7 +78,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
 # is a forbidden call.
 PURE = frozenset(
     """
-    __future__ base64 binascii bisect collections dataclasses datetime difflib enum functools
+    __future__ base64 binascii bisect calendar collections dataclasses datetime decimal difflib enum
+    functools
     hashlib hmac heapq itertools json math operator re string struct types typing unicodedata
     """.split()  # noqa: SIM905 - a list of words reads better than a page of quotes
 )

@@ -1,0 +1,163 @@
+"""
+Can one value pass some tests and fail some others?
+
+Decided here: the question that inclusion of rules comes down to, for one place in the arguments.
+What a test knows of the world (where a path leads, which host an address has, what the person
+typed) is not known here, so the answer is meant over every world: *yes* when some file system,
+catalog and line exist in which such a value does.
+
+Rules a maintainer keeps: *no* is only ever said when it is sure, for a narrower ticket is
+believed by it. It is exact, with two readings that are on the safe side: between two different
+numbers there is always another one, and two tests never share what they know of the world unless
+they are of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from broker.conditions import (
+    HostIn,
+    InIntent,
+    Number,
+    On,
+    Range,
+    Test,
+    Under,
+    Values,
+    admits_value,
+)
+from broker.hosts import hosts_cover
+from broker.language.inline import stands_in
+
+T = TypeVar("T")
+Scalar = str | int | float | bool
+
+
+def satisfiable(held: Sequence[Test], failed: Sequence[Test] = ()) -> bool:
+    """
+    Return whether some value passes every test of ``held`` and fails every one of ``failed``.
+
+    >>> from broker.conditions import between, values
+    >>> satisfiable([values("A", "B")], [values("A")])
+    True
+    >>> satisfiable([between(0, 10)], [between(0, 4), between(4, 12)])
+    False
+    """
+    line = bool(_of(held, InIntent))
+    if line and _of(failed, InIntent):
+        return False
+    return _place(held, failed) and _host(held, failed) and _value(held, failed, line)
+
+
+def _of(tests: Iterable[Test], kind: type[T]) -> list[T]:
+    return [test for test in tests if isinstance(test, kind)]
+
+
+# ── what the value is ──
+
+
+def _value(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
+    asked: list[Values | Range | On]
+    sets, ranges, days = _of(held, Values), _of(held, Range), _of(held, On)
+    texts_only = bool(_of(held, HostIn) or _of(held, Under) or days)
+    plain = [t for t in failed if isinstance(t, Values | Range | On)]
+    if sets:
+        first, *others = sets
+        asked = [*others, *ranges, *days]
+        for value in (*first.texts, *first.numbers, *first.flags):
+            fits = all(admits_value(t, value) for t in asked)
+            if texts_only and type(value) is not str:
+                fits = False
+            if line and fits and not _could_stand(value):
+                fits = False
+            if fits and not any(admits_value(t, value) for t in plain):
+                return True
+        return False
+    if ranges:
+        return not texts_only and _number_left(ranges, plain)
+    if days:
+        return _day_left(days, _of(failed, On))
+    return True  # there are more texts than any of these tests speak of
+
+
+def _could_stand(value: Scalar) -> bool:
+    """Return whether some line holds the value: the one that holds nothing else does, if any."""
+    from broker.language.ruletext import spell_value  # noqa: PLC0415 - it writes the numbers
+
+    return stands_in(value if isinstance(value, str) else spell_value(value), value)
+
+
+def _number_left(ranges: Sequence[Range], failed: Sequence[Test]) -> bool:
+    low: Number = max(r.low for r in ranges)
+    high: Number = min((r.high for r in ranges if r.high is not None), default=float("inf"))
+    points = {n for t in _of(failed, Values) for n in t.numbers}
+    reached: Number | None = None  # everything from `low` up to here is taken, this included
+    for cut in sorted(_of(failed, Range), key=lambda r: r.low):
+        top = float("inf") if cut.high is None else cut.high
+        if top < low or cut.low > high:
+            continue
+        if reached is None:
+            if cut.low > low:
+                break
+        elif cut.low > reached:
+            return True  # between the two cuts
+        reached = top if reached is None else max(reached, top)
+    if reached is not None:
+        return reached < high
+    return low < high or (low == high and low not in points)
+
+
+def _day_left(days: Sequence[On], failed: Sequence[On]) -> bool:
+    """Return whether a day is left. A day has more spellings than any set could name."""
+    left = list(days[0].spans)
+    for other in days[1:]:
+        left = [
+            (max(a, c), min(b, d))
+            for a, b in left
+            for c, d in other.spans
+            if max(a, c) <= min(b, d)
+        ]
+    for cut in (span for test in failed for span in test.spans):
+        rest = []
+        for first, last in left:
+            if cut[1] < first or last < cut[0]:
+                rest.append((first, last))
+                continue
+            if first < cut[0]:
+                rest.append((first, cut[0] - 1))
+            if cut[1] < last:
+                rest.append((cut[1] + 1, last))
+        left = rest
+    return bool(left)
+
+
+# ── what the world makes of it ──
+
+
+def _host(held: Sequence[Test], failed: Sequence[Test]) -> bool:
+    taken = tuple([p for test in _of(failed, HostIn) for p in test.patterns])
+    if not taken:
+        return True
+    return not any(hosts_cover(taken, test.patterns) is None for test in _of(held, HostIn))
+
+
+def _place(held: Sequence[Test], failed: Sequence[Test]) -> bool:
+    within, without = _of(held, Under), _of(failed, Under)
+    for one in within:
+        if any(not (_inside(one, other) or _inside(other, one)) for other in within):
+            return False
+    git = all(map(_names_git, within))  # whether a write inside .git could pass at all
+    return not any(
+        any(_inside(one, cut) for one in within) and (_names_git(cut) or not git) for cut in without
+    )
+
+
+def _inside(one: Under, other: Under) -> bool:
+    """Return whether a folder lies at or below another one."""
+    return other.folder == "." or f"{one.folder}/".startswith(f"{other.folder}/")
+
+
+def _names_git(test: Under) -> bool:
+    return ".git" in test.folder.split("/")

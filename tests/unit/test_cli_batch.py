@@ -280,3 +280,11 @@ def test_now_is_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     row = read_row({"scope": []}, "/ws")
     assert (row.at, row.minted_at, row.past_ok) == (42, 42, True)
     assert read_row({"scope": [], "at": None}, "/ws").minted_at == 42
+
+
+def test_a_row_may_give_the_typed_line(made: Batch) -> None:
+    """`intent` is what a person typed, for conditions that look into it."""
+    row = {"scope": ["tools=pay(to in intent)"], "tool": "pay", "arguments": {"to": "A"}}
+    lines = [json.dumps({**row, "intent": said}).encode() for said in ("pay A", "pay B", 5)]
+    answers = list(made.answers([*lines, json.dumps(row).encode()]))
+    assert [a["decision"] for a in answers] == ["allow", "refuse", "error", "error"]

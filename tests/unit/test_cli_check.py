@@ -171,3 +171,15 @@ def test_an_empty_workspace_is_no_folder(broker: Console) -> None:
     said = broker("check", "a", "--scope", "tools=a", "--workspace", "")
     assert said.code == 2
     assert "empty" in said.err
+
+
+def test_conditions_and_the_typed_line(broker: Console) -> None:
+    """A dry run looks into arguments, and into the line that --intent gives."""
+    scope = ("--scope", "tools=pay(to in intent, amount<=50)")
+    call = ("check", "pay", "to=A", "amount:=5", *scope)
+    assert broker(*call, "--intent", "Pay A").code == 0
+    refused = broker(*call, "--intent", "Pay B")
+    assert refused.code == 1
+    assert 'argument `to` of `pay`: "A" is not in intent' in refused.out
+    assert "needs the line" in broker(*call).err
+    assert broker("check", "pay", "to=A", "amount=5", *scope, "--intent", "Pay A").code == 1

@@ -91,3 +91,21 @@ def test_check_is_apart_from_the_workspace(
     Path("team.scope").write_text(TEAM.replace("read_file,", "read_file, our_tool,"))
     assert broker("policy", "check", "team.scope").code == 0
     assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_expectations_look_into_arguments(
+    broker: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An expectation says what was typed where a rule looks into it; without that it refuses."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pay.scope").write_text(
+        "# Pay whom I name.\n"
+        "tools = pay(to in intent, amount<=50)\n"
+        'expect allow  pay(to="A", amount=5) given "pay A"\n'
+        'expect refuse pay(to="A", amount=5) given "pay B"  # tools\n'
+        'expect refuse pay(to="A", amount=51) given "pay A"  # tools\n'
+        'expect refuse pay(to="A", amount=5)  # tools\n',
+        encoding="utf-8",
+    )
+    said = broker("policy", "check", "./pay.scope")
+    assert (said.code, said.out) == (0, "holds   @pay: 4 expectations\n")

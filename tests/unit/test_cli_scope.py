@@ -61,3 +61,16 @@ def test_policies_and_catalogs_of_a_workspace(broker: Console, tmp_path: Path) -
     said = broker("scope", "show", f"@{tmp_path}/team.scope")
     assert "7 calls in all" in said.out
     assert broker("scope", "show", "@nobody").code == 2
+
+
+def test_rules_are_explained(broker: Console) -> None:
+    """A rule is told argument by argument, with what becomes of the others, and what is idle."""
+    said = broker("scope", "show", "tools=@reads,fetch(url host in {a.test}),read_file(path)")
+    assert "and fetch, when" in said.out
+    assert "- url leads to a.test" in said.out
+    assert "- body: anything, or nothing" in said.out
+    assert "the conditions on `read_file` change nothing: `@reads`" in said.err
+    looking = broker("scope", "show", "tools=*(… in intent)")
+    assert "it looks into the line that you type" in looking.out
+    wrong = broker("scope", "check", 'tools=fetch(ulr="x")')
+    assert (wrong.code, "did you mean `url`?" in wrong.err) == (2, True)

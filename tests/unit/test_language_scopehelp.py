@@ -101,7 +101,7 @@ def test_slips_get_the_nearest_right_spelling(text: str, offset: int, hint: str)
         ("tools=read,paths=src", 11, "two caveats in one text"),
         ("hosts=a.test,calls=3", 13, "two caveats in one text"),
         ("hosts=exa mple.com", 9, ""),
-        ("tools=read|shell", 10, "`|` does not join"),
+        ("tools=read|shell", 10, "`|` stands between rules only"),
         ("tools=@", 6, "a group of tools"),
         ("tools=a@b", 7, ""),
         ("paths=../x", 6, "`..`"),
@@ -141,21 +141,12 @@ def test_malformed_texts_name_what_and_where(text: str, offset: int, message: st
     assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'tools=send_money(recipient="A", amount<=50)',
-        'tools=send_money(recipient="A")|send_money(recipient="B")',
-        "tools=*(… in intent)",
-        "tools=Bash(git log:*)",
-        "tools=read, Bash()",
-    ],
-)
-def test_argument_conditions_are_refused_by_name(text: str) -> None:
-    """A tool with conditions is never read as the bare tool; the caret is at the parenthesis."""
-    error = fault(text)
-    assert error.message == "argument conditions are not supported yet"
-    assert error.offset == text.index("(")
+def test_an_agent_s_own_way_to_write_conditions_is_explained() -> None:
+    """`Bash(git log:*)` names no argument: the message shows how a condition is written here."""
+    error = fault("tools=Bash(git log:*)")
+    assert error.message == "unexpected `log` in a condition"
+    assert error.hint is not None
+    assert 'Bash(command="git log")' in error.hint
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ def test_broken_expectations_are_listed() -> None:
         "p",
     )
     answers = {"a": refuse("tools"), "b": ALLOW, "c": refuse("paths"), "d": refuse("hosts")}
-    failures = check_expects(found, lambda tool, _: answers.get(tool, ALLOW))
+    failures = check_expects(found, lambda tool, _args, _line: answers.get(tool, ALLOW))
     assert failures == [
         "p.scope:3: `expect allow a()` was refused by `tools`: because",
         "p.scope:4: `expect refuse b()` was allowed",
@@ -346,7 +346,7 @@ def under(texts: tuple[str, ...], workspace: Path) -> policy.Decide:
     caveats = parse_scope(texts, at=0, groups=catalogs.groups()).caveats
     ticket = mint(caveats, key=bytes(32), sid="s", minted_at=0)
     resolver = Resolver(workspace, catalogs)
-    return lambda tool, arguments: authorize(ticket, resolver.resolve(tool, arguments), 1)
+    return lambda tool, arguments, _line: authorize(ticket, resolver.resolve(tool, arguments), 1)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -1,0 +1,129 @@
+"""What a catalog makes of a rule: slips become errors, lists and addresses are understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.catalogs import Catalogs
+from broker.catalogs.reader import read_catalog
+from broker.errors import ScopeError
+from broker.scope import Scope, parse_scope, render
+
+CATALOG = b"""
+[tools.send]
+effect = "egress"
+[tools.send.arguments]
+to = { role = "recipient", many = true }
+cc = { role = "recipient", many = true }
+body = "text"
+files = { many = true, optional = true, fields = { id = "identifier", kind = "text" } }
+
+[tools.pay]
+effect = "egress"
+[tools.pay.arguments]
+recipient = "recipient"
+amount = "amount"
+date = "date"
+subject = "text"
+recurring = "permission"
+
+[tools.get]
+effect = "egress"
+arguments = { url = "address", method = "permission", body = "text" }
+
+[tools.look]
+effect = "read"
+others = "text"
+arguments = { path = "path-read" }
+"""
+CATALOGS = Catalogs(read_catalog(CATALOG, "x.toml"))
+HOSTILE = Catalogs(read_catalog(CATALOG, "x.toml", vouched=False))
+
+
+def read(text: str, catalogs: Catalogs = CATALOGS) -> Scope:
+    return parse_scope(text, at=0, groups=catalogs.groups(), lookup=catalogs.known)
+
+
+def kept(text: str) -> str:
+    return render(read(f"tools={text}").caveats)[0].removeprefix("tools=")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ('send(to="a")', 'send(to[]="a", body)'),
+        ('send(to[]="a", body absent)', 'send(to[]="a", body absent)'),
+        ('send(to="a", cc?="b")', 'send(to[]="a", cc?[]="b", body)'),
+        ('send(to="a", files.id="1")', 'send(to[]="a", files[].id="1", body, files[].kind)'),
+        ('send(to="a", files?.id="1")', 'send(to[]="a", files?[].id="1", body, files?[].kind)'),
+        ('send(to="a", files)', 'send(to[]="a", files, body)'),
+        ("send(to, cc absent)", "send(to, cc absent, body)"),
+        ("pay(amount<=5)", "pay(amount<=5, subject)"),
+        ('get(url="a.b/x")', 'get(url in {"a.b/x", "https://a.b/x", "http://a.b/x"}, body)'),
+        ('get(url="https://a.test")', 'get(url in {"https://a.test", "https://a.test/"}, body)'),
+        ('look(path under "src", lines=5)', 'look(path under "src/", lines=5)'),
+        ("send(to in intent, ... in intent)", "send(to[] in intent, ... in intent)"),
+    ],
+)  # fmt: skip
+def test_a_rule_says_by_itself_what_the_catalog_makes_of_it(typed: str, meant: str) -> None:
+    """Lists, addresses and free text are written into the rule; reading it again adds nothing."""
+    assert kept(typed) == meant
+    assert kept(meant) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('pay(recepient="A")', "`pay` has no argument `recepient`", "recipient"),
+        ('pay(zzz="A")', "`pay` has no argument `zzz`", "its arguments are"),
+        ('send(to="a", files.idd="1")', "`files[]` of `send` has no argument `idd`", "id"),
+        ('send(to="a", files="1")', "`files` holds an object", "files[].id"),
+        ('send(to.x="a")', "`to[]` of `send` has no argument `x`", None),
+        ('pay(recipient[]="A")', "`recipient` of `pay` is no list", "leave the `[]` out"),
+        ("pay(recipient<=5)", "is no number", None),
+        ("pay(recipient=5)", "is a text", None),
+        ('pay(amount="5")', "is a number", None),
+        ("pay(amount=true)", "is a number", None),
+        ("pay(recipient on 2024)", "is no date", None),
+        ("pay(recipient host in {a.test})", "is no address", None),
+        ('pay(recipient under "src")', "is no path", None),
+        ("get(url=5)", "is a text", None),
+        ('pay(amount<=5, amount in {6, 7})', "can never hold", None),
+        ('pay(date on 2024, date="2023-01-01")', "can never hold", None),
+    ],
+)  # fmt: skip
+def test_slips_are_errors_when_they_are_typed(text: str, message: str, hint: str | None) -> None:
+    """No such argument, a wrong kind, what never holds: each is named, with a hint."""
+    with pytest.raises(ScopeError) as caught:
+        read(f"tools={text}")
+    assert message in caught.value.message
+    assert hint is None or hint in (caught.value.hint or "")
+    assert caught.value.offset >= text.index("(")
+
+
+def test_without_a_catalog_a_rule_is_taken_as_typed() -> None:
+    """A tool that nobody vouches for is not linted, its text is not opened, and that is said."""
+    for catalogs in (HOSTILE, Catalogs(())):
+        found = read('tools=pay(recepient="A")', catalogs)
+        assert render(found.caveats) == ('tools=pay(recepient="A")',)
+        assert "no catalog describes `pay`" in found.warnings[0]
+
+
+def test_what_changes_nothing_is_warned_of() -> None:
+    """A rule beside a name, a group or a wider rule for the same tool is idle, and said to be."""
+    (warning,) = read('tools=@reads,look(path under "src")').warnings
+    assert "change nothing: `@reads` allows it" in warning
+    (warning,) = read('tools=pay,pay(amount<=5)').warnings  # fmt: skip
+    assert "change nothing: `pay` allows it" in warning
+    (warning,) = read('tools=p*(recipient="A"),pay(amount<=5)').warnings
+    assert "by its own rule or by that of `p*`" in warning
+    assert read("tools=pay(amount<=5)|pay(amount>=9, amount<=10)").warnings == ()
+
+
+def test_the_rest_of_every_tool_leaves_reading_open() -> None:
+    """`*(... in intent)` speaks of what writes and sends; reading tools stay open by name."""
+    items = read("tools=*(… in intent)").caveats[0].value
+    assert items[0] == "look"
+    assert str(items[-1]) == "*(... in intent)"
+    alone = parse_scope("tools=*(… in intent)", at=0).caveats[0].value
+    assert [str(item) for item in alone] == ["*(... in intent)"]

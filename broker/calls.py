@@ -168,6 +168,34 @@ class Call:
 _HOLDERS: Final = frozenset((dict, list))
 
 
+class Look:
+    """What a condition may look at beside a value: the call, and the line that a person typed."""
+
+    __slots__ = ("_paths", "_urls", "call", "line")
+
+    def __init__(self, call: Call, line: str | None = None) -> None:
+        self.call = call
+        self.line = line
+        self._paths: dict[str, list[PathSubject]] | None = None
+        self._urls: dict[str, list[UrlSubject]] | None = None
+
+    def paths(self, label: str) -> list[PathSubject]:
+        """Return the paths that were read at an argument; a call may hold very many."""
+        if self._paths is None:
+            self._paths = {}
+            for path in self.call.paths:
+                self._paths.setdefault(path.argument, []).append(path)
+        return self._paths.get(label, [])
+
+    def urls(self, label: str) -> list[UrlSubject]:
+        """Return the addresses that were read at an argument."""
+        if self._urls is None:
+            self._urls = {}
+            for url in self.call.urls:
+                self._urls.setdefault(url.argument, []).append(url)
+        return self._urls.get(label, [])
+
+
 def _shape(call: Call) -> tuple[Shape, str]:
     if call.opaque or call.missing or call.fault or call.nested:
         return "other", ""

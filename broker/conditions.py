@@ -20,16 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.calls import Look
 from broker.errors import InputError
 from broker.hosts import check_host, host_matcher
 from broker.language.inline import stands_in
 from broker.language.patterns import check_path, first_unseen
 from broker.limits import MAX_CONDITION_VALUES, MAX_SAFE_INT, MAX_VALUE_CHARS
-
-if TYPE_CHECKING:
-    from broker.calls import Call, PathSubject, UrlSubject
 
 _DAY_CHARS: Final = 64  # characters of the longest text that is read as a day
 Number = int | float
@@ -41,34 +39,6 @@ _DAY: Final = re.compile(
     r"(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?)?"
 )
-
-
-class Look:
-    """What a test may look at beside the value: the call, and the line that a person typed."""
-
-    __slots__ = ("_paths", "_urls", "call", "line")
-
-    def __init__(self, call: Call, line: str | None = None) -> None:
-        self.call = call
-        self.line = line
-        self._paths: dict[str, list[PathSubject]] | None = None
-        self._urls: dict[str, list[UrlSubject]] | None = None
-
-    def paths(self, label: str) -> list[PathSubject]:
-        """Return the paths that were read at an argument; a call may hold very many."""
-        if self._paths is None:
-            self._paths = {}
-            for path in self.call.paths:
-                self._paths.setdefault(path.argument, []).append(path)
-        return self._paths.get(label, [])
-
-    def urls(self, label: str) -> list[UrlSubject]:
-        """Return the addresses that were read at an argument."""
-        if self._urls is None:
-            self._urls = {}
-            for url in self.call.urls:
-                self._urls.setdefault(url.argument, []).append(url)
-        return self._urls.get(label, [])
 
 
 Admits = Callable[[object, str, Look], bool]
@@ -386,7 +356,10 @@ def _reaches(
     match: Callable[[tuple[str, ...]], bool], value: object, label: str, look: Look
 ) -> bool:
     found = look.urls(label)
-    return bool(found) and all(url.spelled == value and match(url.keys) for url in found)
+    if type(value) is not str or not found:
+        return False
+    spelled = (value, f"https://{value}")  # where a catalog says that the scheme may be missing
+    return all(url.spelled in spelled and match(url.keys) for url in found)
 
 
 def _below(test: Under, value: object, label: str, look: Look) -> bool:

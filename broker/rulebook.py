@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.conditions import InIntent, Look, Test, empty
+from broker.calls import Look
+from broker.conditions import InIntent, Test, empty
 from broker.language.inline import stands_in
 from broker.language.toolnames import ToolMatcher, tool_matcher
 from broker.rules import Node, Rule, node_of
@@ -45,6 +46,7 @@ def judge(given: Rule, look: Look) -> Unmet | None:
 
     >>> from broker.calls import Call
     >>> from broker.conditions import values
+    >>> from broker.rules import argument, rule
     >>> r = rule("pay", argument("to", values("A")))
     >>> judge(r, Look(Call("pay", arguments={"to": "A"})))
     >>> judge(r, Look(Call("pay", arguments={"to": "A", "cc": "B"}))).label

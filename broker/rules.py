@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step to an argument: into a field by name, or (None) into each element of a list."""
+class Hop:
+    """One hop to an argument: into a field by name, or (None) into each element of a list."""
 
     name: str | None
     optional: bool = False
 
 
-Path = tuple[Step, ...]
+Path = tuple[Hop, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Rule:
 
 def argument(name: str, test: Test, *, optional: bool = False) -> Condition:
     """Return the condition on an argument of that name, at the top."""
-    return Condition((Step(name, optional),), test)
+    return Condition((Hop(name, optional),), test)
 
 
 def rule(tool: str, *conditions: Condition, rest: bool = False) -> Rule:
@@ -167,7 +167,7 @@ class Node:
         """Whether nothing may stand here."""
         return not (self.fields or self.each or self.tests or self.free)
 
-    def child(self, step: Step) -> Node:
+    def child(self, step: Hop) -> Node:
         """Return the node of a step, made when it is not there."""
         if step.name is None:
             self.each = self.each or Node(False)

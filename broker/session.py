@@ -36,7 +36,7 @@ from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
 from broker.resolve import canonical_digest
-from broker.scope import parse_scope, render
+from broker.scope import render
 from broker.sessions.ground import Ground, Outside, again, begin
 from broker.sessions.records import (
     Data,
@@ -285,8 +285,7 @@ class Session:
             guard = self._found(parent or self._custody.held(holder), asked_by, at)
             if holder:
                 self._custody.check_holder(holder, guard)
-            catalogs = self._ground.catalogs
-            scope = parse_scope(texts, at=at, groups=catalogs.groups(), lookup=catalogs.known)
+            scope = self._ground.scope(texts, at)
             try:
                 child = guard.narrowed(*scope.caveats)
             except AttenuationError as error:

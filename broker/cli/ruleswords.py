@@ -53,9 +53,9 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _bare(path: Path) -> Path:
-    from broker.rules import Step
+    from broker.rules import Hop
 
-    return tuple([Step(step.name) for step in path])
+    return tuple([Hop(step.name) for step in path])
 
 
 def _condition(condition: Condition) -> str:

@@ -101,7 +101,7 @@ def _by_name(one: Rule, plain: tuple[str, ...], held: Sequence[Rule], budget: _B
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class Nothing:
     """Nothing stands here."""
 
 
@@ -132,14 +132,14 @@ class Anything:
     """Any value, or none."""
 
 
-Shape = Absent | Leaf | Several | Fields | Anything
+Shape = Nothing | Leaf | Several | Fields | Anything
 
 
 def _cases(node: Node) -> list[Shape]:
     """Return what may stand at a node: each case is one kind of value. None: it cannot be."""
     if node.free:
         return [Anything()]
-    found: list[Shape] = [Absent()] if node.optional else []
+    found: list[Shape] = [Nothing()] if node.optional else []
     if node.tests and satisfiable(node.tests):
         return [Leaf(tuple(node.tests), node.optional)]
     if node.each is not None and _cases(node.each):
@@ -246,7 +246,7 @@ def _object(
     named = dict(case.of)
     found: list[Miss] = []
     for name in dict.fromkeys((*named, *node.fields)):
-        shape, child = named.get(name, Absent()), node.fields.get(name)
+        shape, child = named.get(name, Nothing()), node.fields.get(name)
         if open_end and name not in named:
             misses: Misses = [] if child is None or child.free else _FREE
         elif child is None and rest:
@@ -264,7 +264,7 @@ def _at(shape: Shape, node: Node, way: tuple[str, ...]) -> Misses:
     if node.free:
         return []
     match shape:
-        case Absent():
+        case Nothing():
             return [] if node.optional else _FREE
         case Leaf():
             return _leaf(shape, node, way)
@@ -296,7 +296,7 @@ def _unless_in_line(shape: Shape, way: tuple[str, ...]) -> Misses:
         return [(way, test)] if satisfiable(shape.tests, (test,)) else []
     if isinstance(shape, Several):
         return [] if _in_line(shape.each) else _FREE
-    return [] if isinstance(shape, Absent) else _FREE
+    return [] if isinstance(shape, Nothing) else _FREE
 
 
 def _in_line(node: Node) -> bool:

@@ -36,33 +36,45 @@ from broker.language.pieces import fault
 from broker.language.rulereading import Typed, TypedRule
 from broker.language.ruletext import spell_path
 from broker.language.scopehelp import nearest
-from broker.rules import Path, Rule, Step
+from broker.rules import Hop, Path, Rule
 
 
 class KnownArgument(Protocol):
     """What a catalog says of one argument."""
 
     @property
-    def role(self) -> str: ...
+    def role(self) -> str:
+        """What it means: one of the roles of a catalog."""
+        ...
 
     @property
-    def many(self) -> bool: ...
+    def many(self) -> bool:
+        """Whether it is a list."""
+        ...
 
     @property
-    def fields(self) -> Mapping[str, KnownArgument] | None: ...
+    def fields(self) -> Mapping[str, KnownArgument] | None:
+        """What is inside it, when it holds an object."""
+        ...
 
 
 class KnownTool(Protocol):
     """What a catalog says of one tool."""
 
     @property
-    def arguments(self) -> Mapping[str, KnownArgument]: ...
+    def arguments(self) -> Mapping[str, KnownArgument]:
+        """The arguments that are listed."""
+        ...
 
     @property
-    def others(self) -> str: ...
+    def others(self) -> str:
+        """``text`` where arguments that are not listed are plain text."""
+        ...
 
     @property
-    def vouched(self) -> bool: ...
+    def vouched(self) -> bool:
+        """Whether the person or the package stands behind it."""
+        ...
 
 
 Lookup = Callable[[str], KnownTool | None]
@@ -123,7 +135,7 @@ def _by_catalog(text: str, typed: TypedRule, known: KnownTool) -> TypedRule:
 
 def _placed(text: str, typed: TypedRule, given: Typed, known: KnownTool) -> Typed:
     """Return the condition with each list looked into, and its values as the role reads them."""
-    path: list[Step] = []
+    path: list[Hop] = []
     steps = list(given.path)
     fields: Mapping[str, KnownArgument] | None = known.arguments
     argument: KnownArgument | None = None
@@ -149,7 +161,7 @@ def _placed(text: str, typed: TypedRule, given: Typed, known: KnownTool) -> Type
         if argument.many and not ends_whole:
             if steps and steps[0].name is None:
                 steps.pop(0)
-            path.append(Step(None))
+            path.append(Hop(None))
     test = (
         given.test if argument is None else _fitting(text, given, argument, spell_path(given.path))
     )
@@ -214,7 +226,7 @@ def _open(
         named = [c for c in conditions if _below(c.path, inside) and _name(c.path, depth) == name]
         if not named:
             if argument.role in _TEXT:
-                path = (*inside, Step(name))
+                path = (*inside, Hop(name))
                 yield Typed(path, Free(), conditions[0].start, conditions[0].asked)
         elif argument.fields is not None:
             deeper = next((c.path for c in named if len(c.path) > depth + 1), None)

@@ -34,7 +34,7 @@ from broker.conditions import (
 from broker.errors import InputError
 from broker.globs import check_tool
 from broker.language.pieces import Piece, fault, json_value, moved
-from broker.rules import Condition, Path, Rule, Step, check_rule
+from broker.rules import Condition, Hop, Path, Rule, check_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +125,15 @@ def _read_test(text: str, kind: str, given: Sequence[Piece]) -> Test:
 
 
 def _read_way(text: str, piece: Piece) -> Path:
-    steps: list[Step] = []
+    steps: list[Hop] = []
     for part in piece.parts:
         if part.name == "EACH":
-            steps.append(Step(None))
+            steps.append(Hop(None))
         elif part.name == "MAYBE":
-            steps[-1] = Step(steps[-1].name, True)
+            steps[-1] = Hop(steps[-1].name, True)
         else:
             name = part.text if part.name == "NAME" else str(json_value(text, part))
-            steps.append(Step(name))
+            steps.append(Hop(name))
     return tuple(steps)
 
 

@@ -29,7 +29,7 @@ from broker.conditions import (
     Values,
 )
 from broker.errors import InputError, TicketFormatError
-from broker.rules import Condition, Path, Rule, Step, check_rule
+from broker.rules import Condition, Hop, Path, Rule, check_rule
 
 _BARE: Final[Mapping[str, Callable[[], Test]]] = {
     "free": Free,
@@ -115,13 +115,13 @@ def _read_condition(value: object) -> Condition:
     )
 
 
-def _read_step(value: object) -> Step:
+def _read_step(value: object) -> Hop:
     optional = type(value) is list and len(value) == 1
     name = value[0] if optional and isinstance(value, list) else value
     if type(name) is str:
-        return Step(name, optional)
+        return Hop(name, optional)
     if name is None and not optional:
-        return Step(None)
+        return Hop(None)
     raise InputError("a step to an argument is a name, or null")
 
 

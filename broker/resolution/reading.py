@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 from broker.calls import Access, PathSubject, UrlSubject
@@ -324,11 +323,8 @@ class Reading:
 
     def _address(self, label: str, text: str) -> None:
         """Judge an address that may lack its scheme, as the tool would reach it."""
-        if "://" in text or text[:5].lower() == "file:":
-            self._url(label, text)
-            return
-        found = read_address(label, f"https://{text}")
-        self._add(replace(found, spelled=text))
+        whole = "://" in text or text[:5].lower() == "file:"
+        self._url(label, text if whole else f"https://{text}")
 
     def _file_url(self, label: str, text: str, access: Access = "read") -> None:
         if text[:5].lower() != "file:":

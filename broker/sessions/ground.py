@@ -43,7 +43,7 @@ from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
-from broker.scope import parse_scope, render
+from broker.scope import Scope, parse_scope, render
 from broker.sessions.alive import Alive
 from broker.sessions.checkpointing import Checkpointer, Track
 from broker.sessions.conceal import Concealer, concealed_names
@@ -84,6 +84,16 @@ class Ground:
     concealer: Concealer
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
+
+    def scope(self, texts: Sequence[str], at: int) -> Scope:
+        """
+        Read what a delegation asks for, with what is known of tools here.
+
+        Raises:
+            ScopeError: a text is malformed.
+        """
+        known = self.catalogs
+        return parse_scope(texts, at=at, groups=known.groups(), lookup=known.known)
 
     def append(self, kind: str, data: Data, at: int, durable: bool) -> Entry:
         """

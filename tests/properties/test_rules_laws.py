@@ -16,7 +16,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from broker.authorize import authorize
-from broker.calls import Call, PathSubject, TypedText, UrlSubject
+from broker.calls import Call, Look, PathSubject, TypedText, UrlSubject
 from broker.catalogs import Argument
 from broker.caveats import tools
 from broker.conditions import (
@@ -24,7 +24,6 @@ from broker.conditions import (
     Free,
     HostIn,
     InIntent,
-    Look,
     Range,
     Under,
     Values,
@@ -34,7 +33,7 @@ from broker.errors import AttenuationError, InputError, ScopeError, TicketVerifi
 from broker.language.rulecover import rules_cover
 from broker.language.rulewire import read_rule, write_rule
 from broker.rulebook import judge
-from broker.rules import Condition, Rule, Step, check_rule
+from broker.rules import Condition, Hop, Rule, check_rule
 from broker.scope import parse_scope, render
 from broker.ticket import attenuate, mint, verify_chain
 from tests.reference_rules import rule_admits
@@ -70,6 +69,7 @@ OBJECTS = [
     for d in (None, "x", "y", "z", 1, True)
     if c is not None or d is not None
 ]
+OBJECTS.append({"c": None})  # an object, though nothing is in it
 LISTS += [
     [{"c": v} for v in vs] for n in (1, 2) for vs in combinations(["x", "y", "z", 1, True], n)
 ]
@@ -152,8 +152,8 @@ leaf_tests = st.one_of(
     st.lists(plain_tests, min_size=1, max_size=2),
     st.builds(lambda test, more: [test, *more], host_tests | under_tests, beside),
 )
-A, B, C, D, E = Step("a"), Step("b"), Step("c"), Step("d"), Step(None)
-MAYBE_A, MAYBE_C = Step("a", True), Step("c", True)
+A, B, C, D, E = Hop("a"), Hop("b"), Hop("c"), Hop("d"), Hop(None)
+MAYBE_A, MAYBE_C = Hop("a", True), Hop("c", True)
 
 
 @st.composite
@@ -177,7 +177,7 @@ def rules(draw: st.DrawFn) -> Rule:
     else:
         conditions.append(Condition((A,), draw(st.sampled_from([Free(), Absent()]))))
     if draw(st.booleans()):
-        where = draw(st.sampled_from([B, Step("b", True)]))
+        where = draw(st.sampled_from([B, Hop("b", True)]))
         test = draw(some_values | st.just(InIntent()) | st.just(Free()) | st.just(Absent()))
         conditions.append(Condition((where,), test))
     try:

@@ -6,13 +6,12 @@ import json
 
 import pytest
 
-from broker.calls import Call, PathSubject, UrlSubject
+from broker.calls import Call, Look, PathSubject, UrlSubject
 from broker.conditions import (
     Absent,
     Free,
     HostIn,
     InIntent,
-    Look,
     Range,
     Under,
     Values,
@@ -196,7 +195,7 @@ def test_spans_are_joined() -> None:
         lambda: under("src/**"),
         lambda: under("../x"),
         lambda: under("/etc"),
-        lambda: checked("in intent"),  # type: ignore[arg-type]
+        lambda: checked("in intent"),  # type: ignore[arg-type]  # on purpose
     ],
 )
 def test_what_no_rule_may_hold(make) -> None:

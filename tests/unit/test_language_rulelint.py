@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from broker.authorize import authorize
+from broker.calls import Call, Decision
 from broker.catalogs import Catalogs
 from broker.catalogs.reader import read_catalog
 from broker.errors import ScopeError
+from broker.policy import check_expects, load_policy
+from broker.resolve import Resolver
 from broker.scope import Scope, parse_scope, render
+from broker.ticket import mint
 
 CATALOG = b"""
 [tools.send]
@@ -127,3 +134,51 @@ def test_the_rest_of_every_tool_leaves_reading_open() -> None:
     assert str(items[-1]) == "*(... in intent)"
     alone = parse_scope("tools=*(… in intent)", at=0).caveats[0].value
     assert [str(item) for item in alone] == ["*(... in intent)"]
+
+
+def test_an_address_without_a_scheme_is_read_and_held(tmp_path: Path) -> None:
+    """An `address` is read as `https://` where it has no scheme: by `hosts` and by a condition."""
+    resolver = Resolver(tmp_path, CATALOGS)
+
+    def allowed(text: str, url: str) -> bool:
+        ticket = mint(read(text).caveats, key=bytes(32), sid="s", minted_at=0)
+        return authorize(ticket, resolver.resolve("get", {"url": url}), 0).allowed
+
+    for text in ("tools=get(url host in {*.a.test})", "hosts=*.a.test"):
+        assert allowed(text, "www.a.test/x")
+        assert allowed(text, "http://www.a.test/x")
+        assert not allowed(text, "www.a.test.evil.test")
+        assert not allowed(text, "www.a.test@evil.test")
+        assert not allowed(text, "www.a.test\\@evil.test")
+        assert not allowed(text, "javascript:alert(1)")
+    assert allowed('tools=get(url="www.a.test")', "https://www.a.test/")
+    assert not allowed('tools=get(url="www.a.test")', "www.a.test/?q=secret")
+
+
+def test_wrong_policies_are_found_out() -> None:
+    """A missing argument and a pattern by lint; swapped and inverted ones by their own tests."""
+    with pytest.raises(ScopeError, match="no argument"):
+        read('tools=pay(beneficiary="A")')
+    with pytest.raises(ScopeError, match="no patterns"):
+        read('tools=pay(recipient like "A.*")')
+    with pytest.raises(ScopeError, match="is a number"):
+        read('tools=pay(recipient="50", amount="A")')  # the two are swapped
+
+    def failures(rule: str) -> list[str]:
+        policy = load_policy(
+            f"# Pay A, at most 50.\ntools={rule}\n"
+            'expect allow pay(recipient="A", amount=20)\n'
+            'expect refuse pay(recipient="A", amount=900)\n'
+            'expect refuse pay(recipient="B", amount=20)\n',
+            "pay",
+        )
+        ticket = mint(read(policy.texts[0]).caveats, key=bytes(32), sid="s", minted_at=0)
+
+        def decide(tool: str, arguments: dict[str, object], _line: str) -> Decision:
+            return authorize(ticket, Call(tool, arguments=arguments), 0)
+
+        return check_expects(policy, decide)
+
+    assert failures('pay(recipient="A", amount<=50)') == []
+    assert len(failures('pay(recipient="A", amount>=50)')) == 2  # inverted
+    assert len(failures('pay(recipient="B", amount<=50)')) == 2  # two tasks' recipients swapped

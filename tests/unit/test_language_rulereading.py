@@ -7,7 +7,7 @@ import pytest
 from broker.conditions import Absent, Free, InIntent, between, host_in, on, under, values
 from broker.errors import ScopeError
 from broker.language.rulereading import read_rule
-from broker.rules import Condition, Rule, Step
+from broker.rules import Condition, Hop, Rule
 from broker.scope import parse_pieces, parse_scope
 
 
@@ -55,17 +55,17 @@ def test_each_condition_is_read(text: str, test: object) -> None:
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("a", (Step("a"),)),
-        ("a?", (Step("a", True),)),
-        ("a[]", (Step("a"), Step(None))),
-        ("a?[][].b-c", (Step("a", True), Step(None), Step(None), Step("b-c"))),
-        ('"a b".c?', (Step("a b"), Step("c", True))),
-        ('"in"', (Step("in"),)),
-        ("on", (Step("on"),)),
-        ("a . b", (Step("a"), Step("b"))),
+        ("a", (Hop("a"),)),
+        ("a?", (Hop("a", True),)),
+        ("a[]", (Hop("a"), Hop(None))),
+        ("a?[][].b-c", (Hop("a", True), Hop(None), Hop(None), Hop("b-c"))),
+        ('"a b".c?', (Hop("a b"), Hop("c", True))),
+        ('"in"', (Hop("in"),)),
+        ("on", (Hop("on"),)),
+        ("a . b", (Hop("a"), Hop("b"))),
     ],
 )
-def test_a_way_to_an_argument_is_read(text: str, path: tuple[Step, ...]) -> None:
+def test_a_way_to_an_argument_is_read(text: str, path: tuple[Hop, ...]) -> None:
     """Names, lists and what may be left out are read step by step."""
     assert only(text).path == path
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.conditions import Absent, Free, between, values
 from broker.language.ruletext import spell_path, spell_rule, spell_test, spell_value
-from broker.rules import Step
+from broker.rules import Hop
 from broker.scope import parse_scope
 
 
@@ -52,8 +52,8 @@ def test_values_of_any_kind_can_be_told() -> None:
 
 def test_small_parts() -> None:
     """Paths and bare conditions have the spelling that a rule gives them."""
-    assert spell_path((Step("a"), Step(None), Step("b", True))) == "a[].b?"
+    assert spell_path((Hop("a"), Hop(None), Hop("b", True))) == "a[].b?"
     assert [spell_test(Free()), spell_test(Absent())] == ["", " absent"]
     assert spell_test(between(2, 5)) == ">=2 and <=5"
     with pytest.raises(TypeError):
-        spell_test(None)  # type: ignore[arg-type]
+        spell_test(None)  # type: ignore[arg-type]  # on purpose

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from broker.authorize import authorize
-from broker.calls import Call, Fault, TypedText
+from broker.calls import Call, Fault, Look, TypedText
 from broker.catalogs import Argument
 from broker.caveats import paths, tools
-from broker.conditions import Absent, Free, InIntent, Look, between, values
+from broker.conditions import Absent, Free, InIntent, between, values
 from broker.errors import InputError
 from broker.rulebook import judge, rule_book
-from broker.rules import Condition, Rule, Step, argument, rule
+from broker.rules import Condition, Hop, Rule, argument, rule
 from broker.ticket import mint
 
 TO_A = argument("to", values("A"))
@@ -51,7 +51,7 @@ def test_types_come_before_values(value: object) -> None:
 
 
 def nested(*steps: str | None, test=None, maybe: bool = False) -> Condition:
-    path = tuple(Step(s, maybe and n == 0) for n, s in enumerate(steps))
+    path = tuple(Hop(s, maybe and n == 0) for n, s in enumerate(steps))
     return Condition(path, test or values("1"))
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from broker.conditions import Absent, Free, between, values
 from broker.errors import InputError
-from broker.rules import Condition, Step, argument, check_rule, node_of, rule
+from broker.rules import Condition, Hop, argument, check_rule, node_of, rule
 
 TO_A = argument("to", values("A"))
 PAY = rule("pay", TO_A, argument("sum", between(0, 50)), argument("note", Free()))
 
 
 def nested(*steps: str | None) -> Condition:
-    return Condition(tuple(Step(s) for s in steps), values("1"))
+    return Condition(tuple(Hop(s) for s in steps), values("1"))
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ def nested(*steps: str | None) -> Condition:
         (TO_A, nested("to", None)),
         (nested("to", None), nested("to", "x")),
         (Condition((), values("A")),),
-        (Condition((Step(None),), values("A")),),
-        (Condition((Step(""),), values("A")),),
-        (Condition((Step("a\u200b"),), values("A")),),
-        (Condition((Step("a"), Step(None, True)), values("A")),),
-        (Condition((Step("a"), Step(None)), Absent()),),
-        (Condition((Step("a"),) * 17, values("A")),),
+        (Condition((Hop(None),), values("A")),),
+        (Condition((Hop(""),), values("A")),),
+        (Condition((Hop("a\u200b"),), values("A")),),
+        (Condition((Hop("a"), Hop(None, True)), values("A")),),
+        (Condition((Hop("a"), Hop(None)), Absent()),),
+        (Condition((Hop("a"),) * 17, values("A")),),
         tuple(argument(f"a{n}", Free()) for n in range(65)),
     ],
 )

@@ -176,24 +176,39 @@ class Look:
     def __init__(self, call: Call, line: str | None = None) -> None:
         self.call = call
         self.line = line
-        self._paths: dict[str, list[PathSubject]] | None = None
-        self._urls: dict[str, list[UrlSubject]] | None = None
+        self._paths: dict[object, list[PathSubject]] | None = None
+        self._urls: dict[object, list[UrlSubject]] | None = None
 
-    def paths(self, label: str) -> list[PathSubject]:
+    def paths(self, label: str, value: str) -> list[PathSubject]:
         """Return the paths that were read at an argument; a call may hold very many."""
         if self._paths is None:
             self._paths = {}
             for path in self.call.paths:
-                self._paths.setdefault(path.argument, []).append(path)
-        return self._paths.get(label, [])
+                for key in (path.argument, _element(path.argument, path.spelled)):
+                    self._paths.setdefault(key, []).append(path)
+        return self._paths.get(label) or self._paths.get(_element(label, value), [])
 
-    def urls(self, label: str) -> list[UrlSubject]:
+    def urls(self, label: str, value: str) -> list[UrlSubject]:
         """Return the addresses that were read at an argument."""
         if self._urls is None:
             self._urls = {}
             for url in self.call.urls:
-                self._urls.setdefault(url.argument, []).append(url)
-        return self._urls.get(label, [])
+                for key in (url.argument, _element(url.argument, url.spelled)):
+                    self._urls.setdefault(key, []).append(url)
+        return self._urls.get(label) or self._urls.get(_element(label, value), [])
+
+
+def _element(label: str, value: str) -> tuple[str, str]:
+    """
+    Return a key that is the same for all elements of a list that hold the same text.
+
+    Such a text is read once, where it first stands, since it leads to the same place.
+
+    >>> _element("paths[3]", "a") == _element("paths[0]", "a")
+    True
+    """
+    parts = label.split("[")
+    return "[".join([parts[0], *[part.lstrip("0123456789") for part in parts[1:]]]), value
 
 
 def _shape(call: Call) -> tuple[Shape, str]:

@@ -355,16 +355,16 @@ def _between(test: Range) -> Admits:
 def _reaches(
     match: Callable[[tuple[str, ...]], bool], value: object, label: str, look: Look
 ) -> bool:
-    found = look.urls(label)
-    if type(value) is not str or not found:
+    if type(value) is not str:
         return False
     spelled = (value, f"https://{value}")  # where a catalog says that the scheme may be missing
-    return all(url.spelled in spelled and match(url.keys) for url in found)
+    found = look.urls(label, spelled[0]) or look.urls(label, spelled[1])
+    return bool(found) and all(url.spelled in spelled and match(url.keys) for url in found)
 
 
 def _below(test: Under, value: object, label: str, look: Look) -> bool:
-    found = look.paths(label)
-    if type(value) is not str or not value or not found:
+    found = look.paths(label, value) if type(value) is str and value else []
+    if not found:
         return False
     start = "" if test.folder == "." else test.folder + "/"
     for path in found:

@@ -139,6 +139,22 @@ def test_a_folder_is_where_the_path_leads() -> None:
     assert passes(under("src/.git"), "p", look("src/.git/hooks/", git=True))
 
 
+def test_the_same_text_twice_is_read_once() -> None:
+    """The second like element of a list is judged as the first; another argument's is not."""
+    path = PathSubject("p[0].f[2]", "src/a", "write", ("src/a/",))
+    url = UrlSubject("u[0]", "https://a.test", "https", "a.test", 443, ("a.test",))
+    look = Look(Call("t", paths=(path,), urls=(url,), arguments={}))
+    below, reaches = admitting(under("src")), admitting(host_in("a.test"))
+    assert below("src/a", "p[1].f[0]", look)
+    assert not below("src/b", "p[1].f[0]", look)
+    assert not below("src/a", "q[1].f[0]", look)
+    assert not below("src/a", "p[1].g[0]", look)
+    assert reaches("https://a.test", "u[7]", look)
+    assert reaches("a.test", "u[7]", look)
+    assert not reaches("b.test", "u[7]", look)
+    assert not reaches("https://a.test", "v[0]", look)
+
+
 def test_without_the_line_nothing_stands_in_it() -> None:
     """`in intent` refuses where the typed line is not here."""
     assert not passes(InIntent(), "A")

@@ -119,7 +119,8 @@ def narrowed(guarded: Guarded, *texts: str) -> Guarded:
     """
     if isinstance(guarded, SessionClient):
         return guarded.delegate(*texts)
-    catalogs = load_catalogs()
+    resolver = guarded.resolver
+    catalogs = load_catalogs() if resolver is None else resolver.catalogs
     scope = parse_scope(texts, at=time.time_ns(), groups=catalogs.groups(), lookup=catalogs.known)
     return guarded.narrowed(*scope.caveats)
 

@@ -68,7 +68,7 @@ class Resolver:
         self, workspace: str | os.PathLike[str], catalogs: Catalogs, *, own: Sequence[str] = ()
     ) -> None:
         text = os.fspath(workspace)
-        self._catalogs = catalogs
+        self.catalogs = catalogs
         self._paths: Paths = WindowsPaths(text, own) if is_windows(text) else DiskPaths(text, own)
         self.root = self._paths.root
 
@@ -114,7 +114,7 @@ class Resolver:
         reading = Reading(self._paths, tally.base, tally.taken)
         nested: list[Call] = []
         failed: Fault | None = None
-        entry = self._catalogs.lookup(tool, server)
+        entry = self.catalogs.lookup(tool, server)
         try:
             reading.read(entry, values)
             tally.count(reading)

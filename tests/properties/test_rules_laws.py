@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations, product
 
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from broker.authorize import authorize
@@ -38,6 +38,8 @@ from broker.scope import parse_scope, render
 from broker.ticket import attenuate, mint, verify_chain
 from tests.reference_rules import rule_admits
 
+# Each example goes through thousands of calls.
+SOME = settings.default.max_examples // 2
 KEY = bytes(32)
 DIGEST = "d" * 64
 
@@ -186,6 +188,7 @@ def rules(draw: st.DrawFn) -> Rule:
         return assume(False)
 
 
+@settings(max_examples=SOME)
 @given(rules())
 def test_a_rule_admits_what_the_naive_reading_admits(rule):
     """The compiled rule and the naive reading agree on every call of the small world."""
@@ -209,6 +212,7 @@ def r(*conditions, rest=False):
 XY, X, Y = Values(("x", "y")), Values(("x",)), Values(("y",))
 
 
+@settings(max_examples=SOME)
 @given(rules(), st.lists(rules(), max_size=2))
 @example(r(((A,), XY), ((B,), X)), [r(((A,), X), ((B,), X)), r(((A,), Y), ((B,), XY))])
 @example(r(((A, E), XY)), [r(((A, E), X)), r(((A, E), Y))])

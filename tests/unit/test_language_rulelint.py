@@ -159,7 +159,7 @@ def test_wrong_policies_are_found_out() -> None:
     """A missing argument and a pattern by lint; swapped and inverted ones by their own tests."""
     with pytest.raises(ScopeError, match="no argument"):
         read('tools=pay(beneficiary="A")')
-    with pytest.raises(ScopeError, match="no patterns"):
+    with pytest.raises(ScopeError, match="unexpected `like`"):
         read('tools=pay(recipient like "A.*")')
     with pytest.raises(ScopeError, match="is a number"):
         read('tools=pay(recipient="50", amount="A")')  # the two are swapped

@@ -38,6 +38,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "receipt": ("receipt.",),
     "handed out": ("standalone.",),
     "export": ("export.",),
+    "capabilities": ("capabilities.",),
     "session": (
         "catalogs.",
         "boundary",

@@ -50,7 +50,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "guard",
         "intent",
         "events",
-        "permissions",
+        "permissions.",
         "sessions.",
         "session",
     ),

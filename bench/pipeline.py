@@ -39,8 +39,8 @@ from broker.resolve import Resolver
 from broker.scope import parse_scope
 from broker.ticket import mint
 
-CALLS = 3_000
-ROUNDS = 7
+CALLS = 300
+ROUNDS = 60
 SCOPE = ["tools=read,write", "paths=src/**", "calls=1000000"]
 CALLER = Caller("main", "", lambda prompt, narrow, mode: "", "auto")
 ARGUMENTS = {"path": "src/a.py"}
@@ -107,6 +107,7 @@ def rows(root: str) -> list[tuple[str, float]]:
     frozen = freeze(ARGUMENTS)
     hook = CallHook("h", "arguments", lambda call: None)
     result = CallHook("r", "result", lambda call: None)
+    hooked, both = pipeline(root, hook), pipeline(root, hook, result)
     decide = partial(held.decide, "read", ARGUMENTS, call="", ticket="", actor="")
     whole = spent_us(lambda: bare.call(asked, CALLER, "c"))
     ticket = spent_us(decide)
@@ -120,10 +121,8 @@ def rows(root: str) -> list[tuple[str, float]]:
         ("the ticket: resolve and decide", ticket),
         ("a whole call", whole),
         ("what the pipeline adds", whole - ticket),
-        ("a whole call with a hook", spent_us(partial(pipeline(root, hook).call, asked, CALLER, "c"))),
-        ("with hooks at both ends", spent_us(
-            partial(pipeline(root, hook, result).call, asked, CALLER, "c")
-        )),
+        ("a whole call with a hook", spent_us(partial(hooked.call, asked, CALLER, "c"))),
+        ("with hooks at both ends", spent_us(partial(both.call, asked, CALLER, "c"))),
     ]  # fmt: skip
 
 

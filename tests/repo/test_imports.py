@@ -58,6 +58,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "doors": (
         "service.",
         "api",
+        "frameworks.",
         "loopback.",
         "hook",
         "hookclient",

@@ -81,6 +81,11 @@ def stopped_by(stop: HookStop) -> Result:
     return Result("failed", text, stop=stop.how)
 
 
+def denial(why: str) -> Refused:
+    """Return the refusal of the permission rules, in words that keep a model from trying again."""
+    return Refused(f"{why}; do not work around this; ask the person", caveat="permission")
+
+
 def refusal(refused: Refused, stop: Stop) -> Result:
     """Return a refusal as the model reads it: the caveat's name, and why."""
     decision = refused.detail.get("decision")

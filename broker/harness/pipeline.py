@@ -31,7 +31,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from broker.authorize import ASK
 from broker.boundary import contained
 from broker.capabilities.bundle import Capabilities
 from broker.errors import BrokerError, InputError, Refused
@@ -42,7 +41,7 @@ from broker.harness.held import Held
 from broker.harness.hooks import HookStop, run_hooks
 from broker.harness.items import CallHook, HookedCall
 from broker.harness.outcome import STAGES, Caller, CallReport, Result, Watch
-from broker.harness.passing import Passing, invalid, refusal, stopped_by
+from broker.harness.passing import Passing, denial, invalid, refusal, stopped_by
 from broker.harness.registry import Registered
 from broker.harness.script import ToolCall
 from broker.harness.snapshot import changed_paths, freeze, spelled
@@ -189,7 +188,7 @@ class Pipeline:
             one.stop(Result("refused", text, "session", "session"))
             return
         if denied is not None and one.result is None:
-            one.stop(Result("refused", f"{denied}; {ASK}", "permission", "permission"))
+            one.stop(refusal(denial(denied), "permission"))
 
     def _fits(self, one: Passing, arguments: object) -> None:
         fault = one.schema.fault(arguments) if one.schema is not None else "it has no schema"

@@ -32,7 +32,8 @@ class Passing:
     One call on its way; ``result`` is there as soon as its outcome is known.
 
     ``text`` is what the model asked for, as JSON; ``live`` what hooks may change; ``handed`` every
-    copy that a hook was given; ``own`` a copy of what was frozen that nobody else is given.
+    copy that a hook was given before that; ``kept`` every copy that somebody may still have, and
+    what it said when it ceased to count; ``own`` a copy of what was frozen that nobody is given.
     ``filled`` says that defaults were put in, ``decided`` that the ticket allowed the call,
     ``brings`` that its result may be a stranger's words, ``changes`` that it may change something.
     """
@@ -47,6 +48,7 @@ class Passing:
     schema: Schema | None = None
     live: dict[str, object] = field(default_factory=dict)
     handed: list[dict[str, object]] = field(default_factory=list)
+    kept: list[tuple[dict[str, object], str]] = field(default_factory=list)
     filled: bool = False
     snapshot: Snapshot | None = None
     own: dict[str, object] = field(default_factory=dict)

@@ -153,6 +153,7 @@ class Pipeline:
         try:
             untouched = not one.handed and not one.filled
             one.snapshot = freeze(one.live, plain=one.text if untouched else None)
+            one.kept += [(copy, spelled(copy)) for copy in one.handed]
         except InputError as error:
             one.stop(invalid(one, error.message))
 
@@ -207,7 +208,7 @@ class Pipeline:
                 one.stop(stopped_by(stopped))
 
     def _hooked(self, one: Passing, arguments: dict[str, object]) -> HookedCall:
-        one.handed.append(arguments)
+        self._keep(one, arguments)
         return HookedCall(one.asked.tool, one.number, one.caller.actor, arguments)
 
     def _asked(
@@ -216,8 +217,14 @@ class Pipeline:
         given = hooked.arguments
         stopped = run_hooks(hooks, hooked, self.world.clock, self.workers)
         if hooked.arguments is not given and isinstance(hooked.arguments, dict):
-            one.handed.append(hooked.arguments)  # the hook put another object there
+            self._keep(one, hooked.arguments)  # the hook put another object there
         return stopped
+
+    def _keep(self, one: Passing, arguments: dict[str, object]) -> None:
+        if one.snapshot is None:
+            one.handed.append(arguments)
+        else:
+            one.kept.append((arguments, one.snapshot.text))
 
     # ── 8 and 9: running, and what comes of it ──
 
@@ -276,11 +283,10 @@ class Pipeline:
 
     def _ignored(self, one: Passing) -> tuple[str, ...]:
         """Return what somebody changed in the copies that hooks were given, after the snapshot."""
-        if one.snapshot is None or not one.handed:
-            return ()
-        ran = one.snapshot.thaw()
-        handed = [*one.handed[1:], one.live] if one.live is one.handed[0] else one.handed
-        found = [contained(partial(changed_paths, ran, copy), _unreadable) for copy in handed]
+        found = [
+            contained(partial(changed_paths, json.loads(said), copy), _unreadable)
+            for copy, said in one.kept
+        ]
         return tuple(sorted({place for places in found for place in places}))
 
     def _report(

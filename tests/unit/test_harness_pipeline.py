@@ -201,6 +201,22 @@ def test_a_change_after_the_snapshot_has_no_effect_and_is_recorded(
     assert "to no effect" in note
 
 
+def test_a_hook_that_puts_other_arguments_there_is_one_that_changed_them(tmp_path: Path) -> None:
+    """Another object in place of the live copy is what counts, and is told as a change."""
+
+    def replace(call: HookedCall) -> None:
+        call.arguments = {"path": "c.txt", "content": "new"}
+
+    it = harness(tmp_path, hook(replace))
+    assert it.call("write", path="b.txt", content="x").outcome == "done"
+    assert it.world.fs.below(str(tmp_path)).names() == ("a.txt", "c.txt")
+    assert (it.report.changed, it.report.ignored) == (("/content", "/path"), ())
+    late = harness(tmp_path, hook(replace, "permission"))
+    assert late.call("write", path="b.txt", content="x").outcome == "done"
+    assert late.world.fs.below(str(tmp_path)).names() == ("a.txt", "b.txt")
+    assert (late.report.changed, late.report.ignored) == ((), ("/content", "/path"))
+
+
 def test_a_change_by_another_thread_after_approval_has_no_effect(tmp_path: Path) -> None:
     """A thread that a hook left behind cannot reach what runs, however late it writes."""
     approved, changed = threading.Event(), threading.Event()

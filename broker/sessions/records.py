@@ -28,7 +28,7 @@ from broker.limits import (
     MAX_SUBJECTS_KEPT,
     MAX_TEXT_CHARS,
 )
-from broker.sessions.redact import redacted
+from broker.redaction.hiding import redacted
 from broker.ticket import Ticket, verify_chain
 from broker.wire import mac
 

@@ -24,6 +24,7 @@ from broker.redaction.texts import secrets_in
 from broker.redaction.trees import PART, hide_tree, readable
 
 _STREAM: Final = re.compile(r"(?:^|\n)data:|^\s*\{[^\n]*\}\s*\n\s*\{")
+_ASSIGNED: Final = re.compile(r"(-{0,2}([A-Za-z][A-Za-z0-9_.-]{0,80})=)(.+)\Z", re.DOTALL)
 _LOOK_CHARS: Final = 65_536  # characters of a body in which a stream shows itself
 
 
@@ -107,8 +108,11 @@ def hide_words(words: Sequence[str], hider: Hider) -> list[str]:
             for each in found
             if each.start < end and each.end > begin
         ]
+        assigned = _ASSIGNED.match(word)
         if option.startswith("--") and "=" not in option and secret_name(option.lstrip("-")):
             kept.append(word if word.startswith("-") else hider.placeholder(word, "option"))
+        elif assigned and secret_name(assigned[2]):
+            kept.append(assigned[1] + hider.placeholder(assigned[3], "option"))
         else:
             kept.append(hider.replaced(word, inside))
         begin, option = end + 1, word

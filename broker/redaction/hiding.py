@@ -32,7 +32,7 @@ class Hider:
     >>> dict(hider.counts)
     {'name': 1, 'url-password': 1}
     >>> Hider(salt=bytes(32)).text("PASSWORD=hunter2")
-    'PASSWORD=[hidden name 29d9aa29]'
+    'PASSWORD=[hidden name 48d1763b]'
     """
 
     def __init__(self, salt: bytes = b"") -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 MAX_NAME_CHARS: Final = 96  # characters in a name that is looked at; longer ones are no names
@@ -93,7 +94,7 @@ def secret_name(name: str) -> bool:
     return (
         not _ALWAYS.isdisjoint(words)
         or any(word.endswith(_ENDINGS) for word in words)
-        or any(pair in _PAIRS for pair in zip(words, words[1:], strict=False))
+        or any(pair in _PAIRS for pair in pairwise(words))
         or _key(words)
         or _token(words)
         or (words[-1] == "pass" and len(words) > 1 and words[-2] in _PASS_OF)

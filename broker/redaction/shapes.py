@@ -39,9 +39,8 @@ def _shape(kind: str, begin: str, rest: str, *, bare: bool = True) -> Shape:
 
 _ENDS: Final = r"(?![A-Za-z0-9_-])"
 SHAPES: Final[tuple[Shape, ...]] = (
-    _shape("private-key", "-----BEGIN ",
-           r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}-----|\Z)",
-           bare=False),
+    _shape("private-key", "-----BEGIN ", r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+           r"(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}-----|\Z)", bare=False),
     # Model providers.
     _shape("provider", "sk-", r"[A-Za-z0-9_-]{16,}"),
     _shape("provider", "gsk_", r"[A-Za-z0-9]{20,}"),

@@ -55,9 +55,7 @@ _ANCHORS: Final = (
     "code",
     "_auth",
 )
-_NAME_CHARS: Final = frozenset(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
-)
+_NAME_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _RIGHT: Final = re.compile(r"[A-Za-z0-9_.-]*")
 
 # A mark between name and value, quotes of the name before it: `"apiKey" : `, `\"a\":`, `['a'] = `.
@@ -86,7 +84,8 @@ _NO_VALUE: Final = frozenset(
 # Every form but those of addresses and key blocks has a run of such characters.
 _RUN: Final = re.compile(r"[A-Za-z0-9_+/=-]{12}")
 _NO_CREDENTIAL: Final = frozenset(
-    "auth authentication authorization credentials header scheme token tokens".split()
+    {"auth", "authentication", "authorization", "credentials", "header", "scheme"}
+    | {"token", "tokens"}
 )
 
 

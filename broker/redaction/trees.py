@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Mapping
 from math import isinf
-from typing import Final
+from typing import Final, TypeGuard
 
 from broker.redaction.hiding import Hider
 from broker.redaction.names import secret_name
@@ -203,7 +203,7 @@ def _same(value: object, fresh: object) -> object:
     return fresh
 
 
-def _is_map(value: object) -> bool:
+def _is_map(value: object) -> TypeGuard[Mapping[str, object]]:
     """Whether a value may be the properties of a schema: schemas by name."""
     return isinstance(value, dict) and all(isinstance(v, dict | bool) for v in value.values())
 
@@ -253,8 +253,8 @@ def readable(text: str) -> object:
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        keys = [key for key, _ in pairs]
+        twice = next(key for at, key in enumerate(keys) if key in keys[:at])
         raise ValueError(f"the key `{twice}` stands there twice")
     return found
 

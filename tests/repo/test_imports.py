@@ -40,6 +40,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "export": ("export.",),
     "session": (
         "catalogs.",
+        "redaction.",
         "boundary",
         "resolution.",
         "resolve",

@@ -38,6 +38,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "receipt": ("receipt.",),
     "handed out": ("standalone.",),
     "export": ("export.",),
+    "capabilities": ("capabilities.",),
     "session": (
         "catalogs.",
         "redaction.",
@@ -66,6 +67,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "launch",
         "harness.",
         "mcp.",
+        "records.",
     ),
     "command line": ("cli.",),
 }

@@ -30,7 +30,7 @@ _ENDINGS: Final = (("/messages", MESSAGES), ("/chat/completions", CHAT), ("/resp
 
 
 @dataclass(slots=True)
-class Reading:
+class Heard:
     """What an answer tells of itself; ``failure`` says why it is none, or not whole."""
 
     finish: str | None = None
@@ -62,22 +62,22 @@ def model_of(body: bytes) -> str:
     return _text(_object(_json(body.decode("utf-8", "replace"))).get("model"))
 
 
-def tells(api: str, body: str, *, stream: bool) -> Reading:
+def tells(api: str, body: str, *, stream: bool) -> Heard:
     """Return what an answer with a good status tells."""
     if api == OTHER:
-        return Reading()
+        return Heard()
     if stream:
         return _streamed(api, body)
     value = _json(body)
     if not isinstance(value, dict):
-        return Reading(failure=failed("provider", "the answer is no JSON object"))
+        return Heard(failure=failed("provider", "the answer is no JSON object"))
     if value.get("error") and not value.get("choices"):
-        return Reading(failure=told(value["error"]))
+        return Heard(failure=told(value["error"]))
     return _document(api, value)
 
 
-def _document(api: str, value: Mapping[str, object]) -> Reading:
-    found = Reading()
+def _document(api: str, value: Mapping[str, object]) -> Heard:
+    found = Heard()
     _add_usage(found, value.get("usage"))
     if api == CHAT:
         for choice in _rows(value.get("choices")):
@@ -96,8 +96,8 @@ def _document(api: str, value: Mapping[str, object]) -> Reading:
 # ── streams ──
 
 
-def _streamed(api: str, body: str) -> Reading:
-    found = Reading()
+def _streamed(api: str, body: str) -> Heard:
+    found = Heard()
     ended = False
     for event in _events(body):
         if event is None:
@@ -127,7 +127,7 @@ def _events(body: str) -> Iterator[object]:
             yield text if text == "[DONE]" else _json(text)
 
 
-def _heard(api: str, event: Mapping[str, object], found: Reading) -> bool:
+def _heard(api: str, event: Mapping[str, object], found: Heard) -> bool:
     """Take in one event; return whether it is the last of its answer."""
     kind = _text(event.get("type"))
     if kind == "error" or (event.get("error") and not kind.startswith("response.")):
@@ -143,7 +143,7 @@ def _heard(api: str, event: Mapping[str, object], found: Reading) -> bool:
     return _heard_responses(kind, event, found)
 
 
-def _heard_messages(kind: str, event: Mapping[str, object], found: Reading) -> bool:
+def _heard_messages(kind: str, event: Mapping[str, object], found: Heard) -> bool:
     if kind == "message_start":
         _add_usage(found, _object(event.get("message")).get("usage"))
     elif kind == "message_delta":
@@ -152,7 +152,7 @@ def _heard_messages(kind: str, event: Mapping[str, object], found: Reading) -> b
     return kind == "message_stop"
 
 
-def _heard_responses(kind: str, event: Mapping[str, object], found: Reading) -> bool:
+def _heard_responses(kind: str, event: Mapping[str, object], found: Heard) -> bool:
     if kind not in ("response.completed", "response.incomplete", "response.failed"):
         return False
     response = _object(event.get("response"))
@@ -183,7 +183,7 @@ _DETAILS: Final = (
 )
 
 
-def _add_usage(found: Reading, value: object) -> None:
+def _add_usage(found: Heard, value: object) -> None:
     """Take in counts; a later one replaces an earlier one, since they grow."""
     usage = _object(value)
     for name, ours in _USAGE:
@@ -192,7 +192,7 @@ def _add_usage(found: Reading, value: object) -> None:
         _add(found, ours, _object(usage.get(group)).get(name))
 
 
-def _add(found: Reading, name: str, value: object) -> None:
+def _add(found: Heard, name: str, value: object) -> None:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         found.usage[name] = value
 

@@ -37,7 +37,7 @@ _SPELLINGS: Final = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BodyPiece:
     """A text that is kept once; ``before`` is the name of the piece that it comes after, or ""."""
 
     id: str
@@ -50,7 +50,7 @@ class Cut:
     """A body in parts, and the pieces that they refer to, each before those that follow it."""
 
     parts: tuple[Part, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BodyPiece, ...]
 
 
 def piece_id(before: str, text: str) -> str:
@@ -72,7 +72,7 @@ def cut(body: str) -> Cut:
         return Cut((body,), ())
     value, write, (comma, colon) = spelled
     parts: list[Part] = []
-    pieces: list[Piece] = []
+    pieces: list[BodyPiece] = []
     text = "{"
     for at, (key, inner) in enumerate(value.items()):
         text += f"{comma if at else ''}{write(key)}{colon}"
@@ -88,10 +88,10 @@ def cut(body: str) -> Cut:
     return Cut((*parts, text + "}"), tuple(pieces))
 
 
-def _chain(texts: list[str]) -> Iterator[Piece]:
+def _chain(texts: list[str]) -> Iterator[BodyPiece]:
     before = ""
     for text in texts:
-        piece = Piece(piece_id(before, text), before, text)
+        piece = BodyPiece(piece_id(before, text), before, text)
         before = piece.id
         yield piece
 
@@ -144,7 +144,7 @@ def together(parts: Iterable[Part], text_of: Callable[[str], tuple[str, str]]) -
 
 def kept(
     content: bytes, redacted: Iterable[str] = (), counts: Mapping[str, int] | None = None
-) -> tuple[Body, tuple[Piece, ...]]:
+) -> tuple[Body, tuple[BodyPiece, ...]]:
     """
     Return what is kept of the bytes of a body, and the pieces that belong to it.
 
@@ -165,7 +165,7 @@ def kept(
     done = cut(text)
     spilled = len(content) > MAX_INLINE_BYTES
     if spilled and not done.pieces:  # too large for a line, and in no parts that we know
-        only = Piece(piece_id("", text), "", text)
+        only = BodyPiece(piece_id("", text), "", text)
         done = Cut(({"piece": only.id, "join": ""},), (only,))
     sha256 = hashlib.sha256(content).hexdigest()
     paths, found = tuple(redacted), dict(counts or {})

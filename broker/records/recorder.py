@@ -26,10 +26,10 @@ from typing import Final
 from broker.capabilities.clock import Clock
 from broker.errors import StoreError
 from broker.limits import MAX_RECORDED_BYTES
-from broker.records.apis import OTHER, Reading, api_of, model_of, tells
+from broker.records.apis import OTHER, Heard, api_of, model_of, tells
 from broker.records.failures import answered, failed
 from broker.records.model import Body, Failure, ProviderRequest, ProviderResponse
-from broker.records.pieces import Piece, kept
+from broker.records.pieces import BodyPiece, kept
 from broker.records.store import RecordStore, checked_id
 from broker.records.turns import Turns, count
 from broker.redaction.bodies import hide_body
@@ -218,27 +218,28 @@ class Recorder:
             count(self._turns, response)
         return response
 
-    def _kept(self, content: bytes) -> tuple[Body | None, tuple[Piece, ...]]:
+    def _kept(self, content: bytes) -> tuple[Body | None, tuple[BodyPiece, ...]]:
         if not self._bodies:
             return None, ()
         hidden = hide_body(content, self._salt)
         return kept(hidden.content, hidden.paths, hidden.counts)
 
 
-def _reading(pending: Pending, plain: bytes | None, failure: Failure | None) -> Reading:
+def _reading(pending: Pending, plain: bytes | None, failure: Failure | None) -> Heard:
     """Return what an answer tells, and why it is none if it is none."""
     if pending.status is None:
-        return Reading(failure=failure or failed("unknown", "there was no answer"))
+        return Heard(failure=failure or failed("unknown", "there was no answer"))
     text = (plain or b"").decode("utf-8", "replace")
     if pending.status >= 400:
-        return Reading(failure=failure or answered(pending.status, text))
+        return Heard(failure=failure or answered(pending.status, text))
     api = pending.request.api
     # Of more than is kept nothing is read; that it came to its end is all there is to know.
-    reading = Reading() if plain is None else tells(api, text, stream=pending.stream)
-    # Who closes a stream behind its last event has not given up, even if more could have come.
-    ended = pending.whole or (pending.stream and api != OTHER and reading.failure is None)
+    reading = Heard() if plain is None else tells(api, text, stream=pending.stream)
+    # A stream may be closed behind its last event, or an error in it: then nobody has given up.
+    streamed = pending.stream and api != OTHER
+    told = streamed and (reading.failure is None or reading.failure.kind != "network")
     if failure is not None:
         reading.failure = failure
-    elif not ended:
+    elif not pending.whole and not told:
         reading.failure = failed("aborted", "the caller closed the answer before its end")
     return reading

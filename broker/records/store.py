@@ -27,7 +27,7 @@ from broker.capabilities.fs import Folder
 from broker.errors import InputError, StoreError, UnverifiableError
 from broker.limits import MAX_BLOB_BYTES, MAX_RECORDS_BYTES
 from broker.records.model import Body, ProviderRequest, Record, ToolAudit, line, record_of
-from broker.records.pieces import Piece, original
+from broker.records.pieces import BodyPiece, original
 
 LINES: Final = "records.jsonl"
 PIECE: Final = "body.piece.v1"
@@ -172,7 +172,7 @@ class RecordStore:
         with self._lock:
             return read_records(self._folder)
 
-    def add(self, record: Record, pieces: tuple[Piece, ...] = ()) -> None:
+    def add(self, record: Record, pieces: tuple[BodyPiece, ...] = ()) -> None:
         """
         Write a record and those of its pieces that are new.
 
@@ -195,7 +195,7 @@ class RecordStore:
             if isinstance(record, ProviderRequest):
                 self._ids.add(record.id)
 
-    def _data(self, piece: Piece, *, spilled: bool) -> dict[str, object]:
+    def _data(self, piece: BodyPiece, *, spilled: bool) -> dict[str, object]:
         """Return the line of a piece; its text goes to a file where the body spills."""
         data: dict[str, object] = {"type": PIECE, "id": piece.id, "before": piece.before}
         content = piece.text.encode("utf-8", "surrogatepass")

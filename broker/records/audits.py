@@ -1,9 +1,10 @@
 """
-The record of a call whose arguments a hook changed, or that did not run.
+The record of a call whose arguments a hook changed, or that did not get as far as the ticket.
 
 Decided here: when there is one (only when something differs or was stopped), and what it says: the
-arguments that ran, where they differ from what the model asked, and why a call was stopped. Not
-decided here: any of that; the pipeline has done so before.
+arguments that ran, where they differ from what the model asked, and why a call was stopped. What
+the ticket and the permission rules refuse stands in the receipt already. Not decided here: any of
+that; the pipeline has done so before.
 
 A rule a maintainer keeps: an audit that cannot be written never fails the call. The receipt is
 what a call depends on; this record explains it.
@@ -13,52 +14,66 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from broker.boundary import contained
 from broker.capabilities.clock import Clock
-from broker.records.model import Outcome, ToolAudit
+from broker.records.model import AuditOutcome, ToolAudit
 from broker.records.store import RecordStore
 from broker.redaction.hiding import Hider
-from broker.redaction.trees import hide_tree, joined
+from broker.redaction.trees import hide_tree
+
+_STOPPED: Final[dict[str, AuditOutcome]] = {
+    "invalid_arguments": "invalid_arguments",
+    "blocked": "blocked",
+    "hook_failed": "blocked",
+    "hook_timeout": "blocked",
+}
+_NOT_RUN: Final = frozenset({"unknown_tool", "ticket", "permission", "session", "moved"})
 
 
-def changed_paths(asked: object, ran: object, path: str = "") -> list[str]:
-    """
-    Return where two JSON values differ, as paths; a path that only one of them has counts.
+class EndedCall(Protocol):
+    """What is read of a call: the report that a pipeline gives to whoever watches."""
 
-    >>> changed_paths({"a": 1, "b": [1, 2]}, {"a": 1, "b": [1, 3], "c": 0})
-    ['b[1]', 'c']
-    """
-    if isinstance(asked, Mapping) and isinstance(ran, Mapping):
-        found: list[str] = []
-        for key in sorted(asked.keys() | ran.keys()):
-            there = joined(path, str(key))
-            if key in asked and key in ran:
-                found += changed_paths(asked[key], ran[key], there)
-            else:
-                found.append(there)
-        return found
-    if isinstance(asked, list) and isinstance(ran, list):
-        if len(asked) != len(ran):
-            return [path]
-        pairs = enumerate(zip(asked, ran, strict=True))
-        return [each for i, (a, b) in pairs for each in changed_paths(a, b, f"{path}[{i}]")]
-    same = type(asked) is type(ran) and asked == ran  # 1 and True are equal, and not the same
-    return [] if same else [path]
+    @property
+    def call(self) -> str:
+        """Its id."""
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+
+    @property
+    def asked(self) -> str:
+        """The arguments as the model gave them, a JSON text."""
+
+    @property
+    def ran(self) -> str | None:
+        """The arguments that ran, a JSON text; None when it was stopped before they were frozen."""
+
+    @property
+    def changed(self) -> Sequence[str]:
+        """The places that hooks changed, as JSON pointers."""
+
+    @property
+    def ignored(self) -> Sequence[str]:
+        """The places that somebody changed after they were frozen, without effect."""
+
+    @property
+    def stop(self) -> str:
+        """The word for what stopped it, or nothing."""
+
+    @property
+    def reason(self) -> str:
+        """Why it was stopped."""
 
 
 class ToolAudits:
     """
     Writes audits of one session; ``lost`` counts those that could not be written.
 
-    >>> from broker.capabilities.clock import FakeClock
-    >>> from broker.capabilities.memory import MemoryFiles
-    >>> audits = ToolAudits(RecordStore(MemoryFiles().below("/r")), FakeClock())
-    >>> audits.observe("c1", "read", {"path": "a"}, {"path": "a"}) is None
-    True
-    >>> audits.observe("c2", "read", {"path": "a"}, {"path": "b"}).changed
-    ('path',)
+    Its ``watch`` is what a pipeline tells of each call at its end.
     """
 
     def __init__(self, store: RecordStore, clock: Clock, *, salt: bytes = b"") -> None:
@@ -67,59 +82,27 @@ class ToolAudits:
         self._salt = salt
         self.lost = 0
 
-    def observe(
-        self,
-        call: str,
-        tool: str,
-        asked: Mapping[str, object],
-        ran: Mapping[str, object],
-        *,
-        outcome: Outcome = "ran",
-        reason: str = "",
-    ) -> ToolAudit | None:
+    def watch(self, ended: EndedCall) -> ToolAudit | None:
         """
-        Record a call if there is something to say of it, and return the record.
-
-        Args:
-            call: the id of the call.
-            tool: the tool's name.
-            asked: the arguments as the model gave them.
-            ran: the arguments that ran, or would have run.
-            outcome: whether it ran, and if not, what stopped it.
-            reason: why it was stopped.
+        Record a call if there is something to say of it.
 
         Returns:
             The record; None when there is nothing to say, or it could not be written.
         """
-        changed = tuple(changed_paths(asked, ran))
-        if outcome == "ran" and not changed:
+        outcome = _STOPPED.get(ended.stop, "blocked" if ended.stop in _NOT_RUN else "ran")
+        if ended.stop not in _STOPPED and not ended.changed and not ended.ignored:
             return None
-        return contained(
-            lambda: self._written(
-                self._audit(call, tool, ran, outcome=outcome, reason=reason, changed=changed)
-            ),
-            self._not_written,
-        )
+        return contained(lambda: self._written(ended, outcome), self._not_written)
 
-    def _audit(
-        self,
-        call: str,
-        tool: str,
-        ran: Mapping[str, object],
-        *,
-        outcome: Outcome,
-        reason: str,
-        changed: tuple[str, ...],
-    ) -> ToolAudit:
-        said = json.dumps(ran, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    def _written(self, ended: EndedCall, outcome: AuditOutcome) -> ToolAudit | None:
+        said = ended.asked if ended.ran is None else ended.ran
         hider = Hider(self._salt)
         kept, paths = hide_tree(json.loads(said), hider)
-        return ToolAudit(
-            call, self._clock.now_ns(), tool, outcome, hider.text(reason), changed,
+        audit = ToolAudit(
+            ended.call, self._clock.now_ns(), hider.text(ended.tool), outcome,
+            hider.text(ended.reason), tuple(ended.changed), tuple(ended.ignored),
             hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(), kept, tuple(paths),
         )  # fmt: skip
-
-    def _written(self, audit: ToolAudit) -> ToolAudit | None:
         self._store.add(audit)
         return audit
 

@@ -28,7 +28,7 @@ FailureKind = Literal[
     "provider",
     "unknown",
 ]
-Outcome = Literal["ran", "blocked", "invalid_arguments"]
+AuditOutcome = Literal["ran", "blocked", "invalid_arguments"]
 # A text of its own, or a reference to pieces or to a file; see ``broker.records.pieces``.
 Part = str | Mapping[str, object]
 
@@ -131,15 +131,22 @@ class ProviderResponse:
 
 @dataclass(frozen=True, slots=True)
 class ToolAudit:
-    """A call whose arguments a hook changed, or that did not run; ``arguments`` are what it had."""
+    """
+    A call whose arguments a hook changed, or that was stopped before the ticket was asked.
+
+    ``arguments`` are those that ran, or would have run, without their secrets, and ``sha256`` is
+    that of their JSON text with them. ``changed`` are the places that hooks changed, as JSON
+    pointers, ``ignored`` those that somebody changed later, without effect.
+    """
 
     type: ClassVar[str] = "tool.audit.v1"
     call: str
     at: int
     tool: str
-    outcome: Outcome
+    outcome: AuditOutcome
     reason: str
     changed: tuple[str, ...]
+    ignored: tuple[str, ...]
     sha256: str
     arguments: object
     redacted: tuple[str, ...] = ()
@@ -189,13 +196,13 @@ def record_of(data: Mapping[str, object]) -> Record:
     Raises:
         ValueError, KeyError, TypeError: it holds none.
 
-    >>> audit = ToolAudit("c1", 0, "read", "blocked", "no", (), "", {"path": "a"})
+    >>> audit = ToolAudit("c1", 0, "read", "blocked", "no", (), (), "", {"path": "a"})
     >>> record_of(audit.data()) == audit
     True
     """
     given = {name: value for name, value in data.items() if name != "type"}
     given["at"] = parse_instant(_text(given["at"]))
-    for name in ("changed", "redacted"):
+    for name in ("changed", "ignored", "redacted"):
         if name in given:
             given[name] = tuple(_list(given[name]))
     for name, kind in (("body", _body), ("failure", _failure)):

@@ -242,10 +242,13 @@ def library_of(transport: object) -> Any:
     Traceback (most recent call last):
     broker.errors.InputError: `object` is no transport of httpx2 or httpx
     """
-    for kind in type(transport).__mro__:
-        name = kind.__module__.partition(".")[0]
-        if name in _LIBRARIES:
-            return sys.modules[name]
+    # By what it is and not by its module's name, which clients change to their own.
+    for name in _LIBRARIES:
+        library = sys.modules.get(name)
+        if library is not None and isinstance(
+            transport, library.BaseTransport | library.AsyncBaseTransport
+        ):
+            return library
     raise InputError(f"`{type(transport).__name__}` is no transport of {' or '.join(_LIBRARIES)}")
 
 

@@ -1,25 +1,30 @@
-"""The record of a call whose arguments a hook changed, or that did not run."""
+"""The record of a call whose arguments a hook changed, or that was stopped."""
 
 from __future__ import annotations
 
-import copy
+import json
+from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from broker.capabilities.clock import FakeClock
 from broker.capabilities.memory import MemoryFiles
-from broker.records.audits import ToolAudits, changed_paths
+from broker.records.audits import ToolAudits
 from broker.records.store import RecordStore
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(0, 2) | st.text(max_size=2),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
+
+@dataclass(frozen=True)
+class Ended:
+    """A call at its end, as a pipeline tells of it."""
+
+    call: str = "call-1"
+    tool: str = "read"
+    asked: str = '{"path":"a"}'
+    ran: str | None = '{"path":"a"}'
+    changed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    stop: str = ""
+    reason: str = ""
 
 
 class Scene:
@@ -31,62 +36,64 @@ class Scene:
         self.audits = ToolAudits(self.store, FakeClock())
 
 
-def test_a_clean_call_leaves_no_audit() -> None:
-    """Nothing is written where nothing differs and nothing was stopped."""
+@pytest.mark.parametrize("stop", ["", "tool", "ticket", "permission", "session", "unknown_tool"])
+def test_a_clean_call_leaves_no_audit(stop: str) -> None:
+    """Nothing is written where nothing differs, and what the receipt tells is not told again."""
     scene = Scene()
-    assert scene.audits.observe("c", "read", {"path": "a"}, {"path": "a"}) is None
+    assert scene.audits.watch(Ended(stop=stop)) is None
     assert scene.store.read().records == ()
 
 
 def test_a_changed_call_leaves_one_with_its_paths() -> None:
     """What ran is kept, and where it differs from what was asked."""
     scene = Scene()
-    audit = scene.audits.observe("c", "read", {"path": "a", "n": [1]}, {"path": "b", "n": [1]})
+    audit = scene.audits.watch(Ended(ran='{"path":"b"}', changed=("/path",)))
     assert audit is not None
-    assert (audit.outcome, audit.changed, audit.arguments) == (
-        "ran",
-        ("path",),
-        {"path": "b", "n": [1]},
-    )
+    assert (audit.outcome, audit.changed, audit.arguments) == ("ran", ("/path",), {"path": "b"})
     assert scene.store.read().records == (audit,)
 
 
-@pytest.mark.parametrize("outcome", ["blocked", "invalid_arguments"])
-def test_a_stopped_call_leaves_one_with_its_reason(outcome: str) -> None:
-    """A call that did not run is recorded even if nothing was changed, without its secrets."""
+def test_a_change_that_came_too_late_is_recorded() -> None:
+    """A hook that changes what is frozen already had no effect, and somebody should know."""
+    audit = Scene().audits.watch(Ended(ignored=("/path",)))
+    assert audit is not None
+    assert (audit.outcome, audit.ignored) == ("ran", ("/path",))
+
+
+@pytest.mark.parametrize(
+    ("stop", "outcome"),
+    [
+        ("blocked", "blocked"),
+        ("hook_failed", "blocked"),
+        ("hook_timeout", "blocked"),
+        ("invalid_arguments", "invalid_arguments"),
+    ],
+)
+def test_a_stopped_call_leaves_one_with_its_reason(stop: str, outcome: str) -> None:
+    """A call that a hook or its schema stopped is recorded, without its secrets."""
     scene = Scene()
-    arguments = {"header": "Authorization: Bearer abcdef"}
-    audit = scene.audits.observe(
-        "c", "fetch", arguments, arguments, outcome=outcome, reason="TOKEN=abc is no reason"  # type: ignore[arg-type]  # a parameter
-    )  # fmt: skip
+    asked = json.dumps({"header": "Authorization: Bearer abcdef"})
+    ended = Ended(asked=asked, ran=None, stop=stop, reason="TOKEN=abc is no reason")
+    audit = scene.audits.watch(ended)
     assert audit is not None
     assert (audit.outcome, audit.reason) == (outcome, "TOKEN=[hidden] is no reason")
     assert audit.redacted == ("header (substring)",)
     assert b"abcdef" not in scene.files.nodes["/r/records.jsonl"].content
 
 
-def test_a_failed_write_never_fails_the_call() -> None:
-    """The call goes on, and the loss is counted."""
+def test_a_changed_call_that_the_ticket_refused_did_not_run() -> None:
+    """A hook's change is told even if the call was refused afterwards."""
+    audit = Scene().audits.watch(Ended(changed=("/path",), stop="ticket"))
+    assert audit is not None
+    assert audit.outcome == "blocked"
+
+
+@pytest.mark.parametrize("asked", ["{}", "no JSON"])
+def test_a_failed_audit_never_fails_the_call(asked: str) -> None:
+    """A store that cannot be written, and a report that cannot be read, are counted as lost."""
     scene = Scene()
-    scene.files.fail_write(1)
-    assert scene.audits.observe("c", "read", {}, {"a": 1}) is None
+    if asked == "{}":
+        scene.files.fail_write(1)
+    assert scene.audits.watch(Ended(asked=asked, ran=None, stop="blocked")) is None
     assert scene.audits.lost == 1
-    assert scene.audits.observe("c", "read", {}, {"a": object()}) is None
-    assert scene.audits.lost == 2
-    assert scene.audits.observe("c", "read", {}, {"a": 1}) is not None
-
-
-@given(asked=VALUES, ran=VALUES)
-def test_there_are_paths_exactly_where_something_differs(asked: object, ran: object) -> None:
-    """Equal values have none, different ones have some, whoever comes first."""
-    same = _sorted(asked) == _sorted(ran)
-    assert (changed_paths(asked, ran) == []) == same
-    assert bool(changed_paths(asked, ran)) == bool(changed_paths(ran, asked))
-    assert changed_paths(asked, copy.deepcopy(asked)) == []
-
-
-def _sorted(value: object) -> object:
-    """Return a value in which the order of keys is the same, and 1 is not True."""
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(each) for each in value] if isinstance(value, list) else repr(value)
+    assert scene.audits.watch(Ended(stop="blocked")) is not None

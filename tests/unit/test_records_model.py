@@ -23,7 +23,9 @@ REQUEST = ProviderRequest("r", 5, 0, 1, "main", "host", "m", "other", "d" * 64, 
 RESPONSE = ProviderResponse(
     "r", 9, 529, None, {"input": 1}, 4, Failure("overloaded", "no room"), "d", 0, None
 )
-AUDIT = ToolAudit("c", 7, "read", "blocked", "no", ("a", "b[0]"), "d", {"a": [1, None]}, ("a",))
+AUDIT = ToolAudit(
+    "c", 7, "read", "blocked", "no", ("/a", "/b/0"), ("/c",), "d", {"a": [1, None]}, ("a",)
+)
 
 
 @pytest.mark.parametrize("record", [REQUEST, RESPONSE, AUDIT])

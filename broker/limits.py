@@ -88,6 +88,7 @@ MAX_FILE_BYTES: Final = 8 * 2**20  # bytes of one file that a tool reads
 MAX_PAGE_BYTES: Final = 2 * 2**20  # bytes of one page that a tool fetches
 MAX_REDIRECTS: Final = 5  # redirects of one fetch, each decided anew
 MAX_RESULT_CHARS: Final = 30_000  # characters of one result that the model sees
+MAX_SPILL_BYTES: Final = 64 * 2**20  # bytes of one result that is kept for the model to recall
 MAX_MATCHES: Final = 200  # lines or files that one search returns
 MAX_SCRIPT_BYTES: Final = 2**20  # bytes of one script
 MAX_AGENT_DEPTH: Final = 5  # subagents below subagents

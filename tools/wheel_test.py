@@ -61,7 +61,7 @@ def main() -> int:
 
         venv.create(place / "venv", with_pip=True)
         python = str(place / "venv/bin/python")
-        run(python, "-m", "pip", "install", "-qq", f"{wheel}[anchors]", *requirements())
+        run(python, "-m", "pip", "install", "-qq", f"{wheel}[anchors,harness,keyring]", *requirements())
 
         away = place / "bench"
         shutil.copytree(place / "source/tests", away / "tests")

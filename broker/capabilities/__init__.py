@@ -2,7 +2,8 @@
 The seven ways in which the harness reaches the world, each of them given from outside.
 
 In the order to read them: ``clock``, ``fs`` (with ``memory``, its fake), ``process``,
-``credentials``, ``browser``, ``transcription``, ``terminal``, and ``bundle``, which holds one of
+``credentials``, ``browser`` (with
+``web``), ``transcription``, ``terminal``, and ``bundle``, which holds one of
 each. Every capability is a protocol, a real one and a deterministic fake, and says by ``kind``
 which of them it is.
 

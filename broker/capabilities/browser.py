@@ -1,20 +1,22 @@
 """
-The browser: a page that is opened before the person's eyes, such as one to sign in at.
+The browser: the way to the web. It asks for one page, or opens one before the person's eyes.
 
-Decided here: that only an address of the web is opened, by the platform's own opener. Not decided
-here: whether it may be; what a *tool* fetches is a call like any other and does not come here.
+Decided here: that only an address of the web is opened, by the platform's own opener, as one word
+of its command. Not decided here: whether it may be; how a page is asked for
+(``broker.capabilities.web``).
 
-Rules a maintainer keeps: an address is one word of a command, so it never begins like an option
-and holds nothing that is not seen; where there is no opener the answer says so.
+Rules a maintainer keeps: a redirect is never followed here, since it is a new question; where
+there is no opener the answer says so, and what the person can do instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Final, Protocol
 
 from broker.capabilities.process import Command, Processes
-from broker.errors import CapabilityError, InputError
-from broker.hosts import UrlError, read_url
+from broker.capabilities.web import WebPage, get_page, web_address
+from broker.errors import CapabilityError
 
 OPENERS: Final = {"linux": "xdg-open", "darwin": "open"}
 _PASSED_ON: Final = ("PATH", "HOME", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER",
@@ -24,46 +26,39 @@ _TIMEOUT_S: Final = 20.0
 
 
 class Browser(Protocol):
-    """What shows a page to the person."""
+    """What reaches the web. What it cannot do is a ``CapabilityError``."""
 
     @property
     def kind(self) -> str:
         """Which browser this is: ``real``, ``unavailable`` or ``fake``."""
 
+    def get(self, url: str) -> WebPage:
+        """Ask one address once and follow nothing."""
+
     def open(self, url: str) -> None:
-        """Open a page; ``CapabilityError`` when it cannot be, ``InputError`` for a bad address."""
-
-
-def checked_url(url: str) -> str:
-    """
-    Return an address as it may be shown to the person.
-
-    Raises:
-        InputError: it is not an address of the web.
-
-    >>> checked_url("https://a.test/x?y=1")
-    'https://a.test/x?y=1'
-    >>> checked_url("file:///etc/passwd")
-    Traceback (most recent call last):
-    broker.errors.InputError: `file:` is not opened; only http and https are
-    """
-    try:
-        read = read_url(url)
-    except UrlError as error:
-        raise InputError(f"`{url}` is no address: {error}") from error
-    if read.scheme not in ("http", "https"):
-        raise InputError(f"`{read.scheme}:` is not opened; only http and https are")
-    return read.tidy
+        """Open a page before the person's eyes, such as one to sign in at."""
 
 
 class NoBrowser:
-    """No browser, and the reason why."""
+    """
+    No way to the web.
 
-    __slots__ = ("_why",)
+    >>> NoBrowser().get("https://a.test/")
+    Traceback (most recent call last):
+    broker.errors.CapabilityError: no browser: this run was given none
+    """
+
+    __slots__ = ()
     kind: ClassVar = "unavailable"
 
-    def __init__(self, why: str = "this run was given none") -> None:
-        self._why = why
+    def get(self, url: str) -> WebPage:
+        """
+        Refuse.
+
+        Raises:
+            CapabilityError: always (``capability.unavailable``).
+        """
+        raise CapabilityError("no browser: this run was given none", code="capability.unavailable")
 
     def open(self, url: str) -> None:
         """
@@ -72,31 +67,41 @@ class NoBrowser:
         Raises:
             CapabilityError: always (``capability.unavailable``).
         """
-        raise CapabilityError(
-            f"no browser: {self._why}; open `{checked_url(url)}` yourself",
-            code="capability.unavailable",
-        )
+        raise _unopened(web_address(url, verb="opened"), "this run was given no browser")
 
 
-class PlatformBrowser:
-    """The platform's own opener, run as a command."""
+class SystemBrowser:
+    """
+    The machine's own way to the web; pages are opened by the platform's opener.
+
+    Args:
+        processes: what runs the opener, and tells the platform.
+        opener: its command; by default the platform's.
+    """
 
     __slots__ = ("_opener", "_processes")
     kind: ClassVar = "real"
 
-    def __init__(self, processes: Processes, opener: str) -> None:
+    def __init__(self, processes: Processes, opener: str | None = None) -> None:
         self._processes = processes
-        self._opener = opener
+        self._opener = opener or OPENERS.get(processes.platform)
+
+    def get(self, url: str) -> WebPage:
+        """Ask one address once and follow nothing; see ``broker.capabilities.web``."""
+        return get_page(url)
 
     def open(self, url: str) -> None:
         """
         Hand a page to the opener.
 
         Raises:
-            InputError: it is not an address of the web.
-            CapabilityError: the opener is not there or says no (``capability.unavailable``).
+            CapabilityError: it is no address of the web (``capability.address``), or there is no
+                opener or it says no (``capability.unavailable``).
         """
-        shown = checked_url(url)
+        shown = web_address(url, verb="opened")
+        if self._opener is None:
+            platform = self._processes.platform
+            raise _unopened(shown, f"nothing is known that opens a page on `{platform}`")
         environ = self._processes.environ
         command = Command(
             (self._opener, shown),
@@ -107,30 +112,53 @@ class PlatformBrowser:
         )
         try:
             ended = self._processes.run(command)
-            why = f"`{self._opener}` ended with {ended.code}" if ended.code else ""
-            why = f"`{self._opener}` took too long" if ended.code is None else why
         except OSError as error:
-            why = f"`{self._opener}`: {(error.strerror or str(error)).lower()}"
-        if why:
-            NoBrowser(why).open(shown)
+            why = (error.strerror or str(error)).lower()
+            raise _unopened(shown, f"`{self._opener}`: {why}") from error
+        if ended.code is None:
+            raise _unopened(shown, f"`{self._opener}` took too long")
+        if ended.code:
+            raise _unopened(shown, f"`{self._opener}` ended with {ended.code}")
 
 
-def platform_browser(processes: Processes) -> Browser:
-    """Return the opener of this platform, or a browser that says that there is none."""
-    opener = OPENERS.get(processes.platform)
-    if opener is None:
-        return NoBrowser(f"nothing is known that opens a page on `{processes.platform}`")
-    return PlatformBrowser(processes, opener)
+class ScriptedBrowser:
+    """
+    A browser over pages that a test gives; ``opened`` and ``asked`` hold the addresses.
 
-
-class RememberingBrowser:
-    """A browser that remembers what it was to open, in ``opened``."""
+    >>> browser = ScriptedBrowser([WebPage("https://a.test/", 200, "text/plain", "hello")])
+    >>> browser.get("https://a.test/").text
+    'hello'
+    """
 
     kind: ClassVar = "fake"
 
-    def __init__(self) -> None:
+    def __init__(self, pages: Iterable[WebPage] = ()) -> None:
         self.opened: list[str] = []
+        self.asked: list[str] = []
+        self._pages = {page.url: page for page in pages}
+
+    def get(self, url: str) -> WebPage:
+        """
+        Return the page of an address.
+
+        Raises:
+            CapabilityError: as the real one; a page that the test did not give is unavailable.
+        """
+        shown = web_address(url)
+        self.asked.append(shown)
+        if shown not in self._pages:
+            raise CapabilityError(
+                f"`{shown}` cannot be fetched: it is not among the test's pages",
+                code="capability.unavailable",
+            )
+        return self._pages[shown]
 
     def open(self, url: str) -> None:
         """Remember a page; a bad address is an error, as in the real one."""
-        self.opened.append(checked_url(url))
+        self.opened.append(web_address(url, verb="opened"))
+
+
+def _unopened(url: str, why: str) -> CapabilityError:
+    return CapabilityError(
+        f"no page was opened: {why}; open `{url}` yourself", code="capability.unavailable"
+    )

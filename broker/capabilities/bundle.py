@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from broker.capabilities.browser import Browser, RememberingBrowser, platform_browser
+from broker.capabilities.browser import Browser, ScriptedBrowser, SystemBrowser
 from broker.capabilities.clock import Clock, FakeClock, SystemClock
 from broker.capabilities.credentials import Credentials, NoCredentials, SeededCredentials
 from broker.capabilities.fs import FileSystem, SystemFiles
@@ -25,6 +25,7 @@ from broker.capabilities.transcription import (
     ScriptedTranscription,
     Transcription,
 )
+from broker.capabilities.web import WebPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def real_capabilities(
         SystemFiles(),
         processes,
         credentials or NoCredentials(),
-        platform_browser(processes),
+        SystemBrowser(processes),
         transcription or NoTranscription(),
         SystemTerminal(),
     )
@@ -85,7 +86,7 @@ class FakeWorld:
     fs: MemoryFiles
     process: ScriptedProcesses
     credentials: SeededCredentials
-    browser: RememberingBrowser
+    browser: ScriptedBrowser
     transcription: ScriptedTranscription
     terminal: FakeTerminal
 
@@ -96,18 +97,19 @@ class FakeWorld:
         files: Mapping[str, bytes] | None = None,
         processes: Iterable[Answer] = (),
         credentials: Mapping[str, str] | None = None,
+        pages: Iterable[WebPage] = (),
         transcripts: Iterable[str] = (),
         typed: Iterable[str] = (),
         argv: tuple[str, ...] = (),
         environ: Mapping[str, str] | None = None,
     ) -> FakeWorld:
-        """Return a world with these files, processes, secrets, recordings and typed lines."""
+        """Return a world of these files, processes, secrets, pages, recordings, typed lines."""
         return cls(
             FakeClock(),
             MemoryFiles(files),
             ScriptedProcesses(processes, argv=argv, environ=environ),
             SeededCredentials(credentials or {}),
-            RememberingBrowser(),
+            ScriptedBrowser(pages),
             ScriptedTranscription(transcripts),
             FakeTerminal(typed),
         )

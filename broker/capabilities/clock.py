@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as _TooLong
 from itertools import count
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 NS_PER_S: Final = 1_000_000_000
 _START: Final = 1_800_000_000 * NS_PER_S  # 2027-01-15T08:00:00Z, where a fake clock begins
@@ -44,7 +44,7 @@ class Clock(Protocol):
     async def sleep_async(self, seconds: float) -> None:
         """Return after ``seconds``, letting other tasks run meanwhile."""
 
-    def wait(self, future: Future[object], seconds: float) -> bool:
+    def wait(self, future: Future[Any], seconds: float) -> bool:
         """Wait until a future is done, at most ``seconds``; return whether it is."""
 
 
@@ -76,7 +76,7 @@ class SystemClock:
         """Return after ``seconds``, letting other tasks run meanwhile."""
         await asyncio.sleep(max(0.0, seconds))
 
-    def wait(self, future: Future[object], seconds: float) -> bool:
+    def wait(self, future: Future[Any], seconds: float) -> bool:
         """Wait until a future is done, at most ``seconds``; return whether it is."""
         try:
             future.exception(max(0.0, seconds))
@@ -160,7 +160,7 @@ class FakeClock:
         finally:
             self._drop(sleeper)
 
-    def wait(self, future: Future[object], seconds: float) -> bool:
+    def wait(self, future: Future[Any], seconds: float) -> bool:
         """Wait until a future is done or the clock was advanced by ``seconds``."""
         if seconds <= 0 or future.done():
             return future.done()

@@ -59,6 +59,9 @@ class Folder(Protocol):
     def names(self, place: str = ".") -> tuple[str, ...]:
         """Return the names in a folder, sorted."""
 
+    def entries(self, place: str = ".") -> tuple[tuple[str, FileStatus], ...]:
+        """Return the names in a folder, sorted, and what each of them is."""
+
     def read(self, place: str, *, limit_bytes: int) -> bytes:
         """Return a regular file's content; EFBIG when there is more than ``limit_bytes``."""
 
@@ -161,12 +164,22 @@ class SystemFolder:
                     found = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return FileStatus(_kind(found.st_mode), found.st_size, stat.S_IMODE(found.st_mode))
+        return _status(found)
 
     def names(self, place: str = ".") -> tuple[str, ...]:
         """Return the names in a folder, sorted."""
         with self._folder(parts_of(place)) as handle:
             return tuple(sorted(os.listdir(handle)))
+
+    def entries(self, place: str = ".") -> tuple[tuple[str, FileStatus], ...]:
+        """Return the names in a folder, sorted, and what each of them is."""
+        found = []
+        with self._folder(parts_of(place)) as handle:
+            for name in sorted(os.listdir(handle)):
+                with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                    status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                    found.append((name, _status(status)))
+        return tuple(found)
 
     def read(self, place: str, *, limit_bytes: int) -> bytes:
         """Return a regular file's content; EFBIG when there is more than ``limit_bytes``."""
@@ -296,6 +309,10 @@ class SystemFolder:
             yield handle
         finally:
             os.close(handle)
+
+
+def _status(found: os.stat_result) -> FileStatus:
+    return FileStatus(_kind(found.st_mode), found.st_size, stat.S_IMODE(found.st_mode))
 
 
 def _kind(mode: int) -> FileKind:

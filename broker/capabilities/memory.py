@@ -141,6 +141,15 @@ class MemoryFolder:
             found = (path for path in self.files.nodes if posixpath.dirname(path) == above)
             return tuple(sorted(posixpath.basename(path) for path in found if path != "/"))
 
+    def entries(self, place: str = ".") -> tuple[tuple[str, FileStatus], ...]:
+        """Return the names in a folder, sorted, and what each of them is."""
+        with self.files.lock:
+            above = parts_of(place)
+            nodes = [
+                (name, self.files.nodes[self._at((*above, name))]) for name in self.names(place)
+            ]
+            return tuple((name, FileStatus(n.kind, len(n.content), n.mode)) for name, n in nodes)
+
     def read(self, place: str, *, limit_bytes: int) -> bytes:
         """Return a regular file's content; EFBIG when there is more than ``limit_bytes``."""
         with self.files.lock:

@@ -51,7 +51,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "guard",
         "intent",
         "events",
-        "permissions",
+        "permissions.",
         "sessions.",
         "session",
     ),

@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from broker.capabilities.browser import (
-    NoBrowser,
-    PlatformBrowser,
-    RememberingBrowser,
-    checked_url,
-    platform_browser,
-)
+from broker.capabilities.browser import Browser, NoBrowser, ScriptedBrowser, SystemBrowser
 from broker.capabilities.process import Finished, ScriptedProcesses, SystemProcesses
-from broker.errors import CapabilityError, InputError
+from broker.capabilities.web import WebPage
+from broker.errors import CapabilityError
 
 URL = "https://a.test/sign-in?x=1"
+
+
+def code(browser: Browser, url: str = URL) -> tuple[str, str]:
+    """Return why a page was not opened: the code and the message."""
+    with pytest.raises(CapabilityError) as caught:
+        browser.open(url)
+    return caught.value.code, caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -24,20 +26,20 @@ URL = "https://a.test/sign-in?x=1"
     ["", "file:///etc/passwd", "--help", "javascript:alert(1)", "x-apple:y", "https://", "a.test"],
 )
 def test_only_the_web_is_opened(url: str) -> None:
-    """What is no address of the web is opened by none of them."""
-    for browser in (
-        NoBrowser(),
-        PlatformBrowser(ScriptedProcesses(), "open"),
-        RememberingBrowser(),
-    ):
-        with pytest.raises(InputError):
-            browser.open(url)
+    """What is no address of the web is opened by none of them, and asked by none."""
+    processes = ScriptedProcesses()
+    for browser in (NoBrowser(), SystemBrowser(processes), ScriptedBrowser()):
+        assert code(browser, url)[0] == "capability.address"
+    for browser in (SystemBrowser(processes), ScriptedBrowser()):
+        with pytest.raises(CapabilityError):
+            browser.get(url)
+    assert processes.ran == []
 
 
 def test_the_opener_gets_one_word() -> None:
     """The address is the opener's only argument, and only what it needs is passed on."""
     processes = ScriptedProcesses([Finished(0)], environ={"PATH": "/bin", "API_KEY": "k"})
-    platform_browser(processes).open(URL)
+    SystemBrowser(processes).open(URL)
     (ran,) = processes.ran
     assert (ran.argv, ran.environ) == (("xdg-open", URL), {"PATH": "/bin"})
 
@@ -45,18 +47,17 @@ def test_the_opener_gets_one_word() -> None:
 @pytest.mark.parametrize("answer", [Finished(3), Finished(None), FileNotFoundError(2, "none")])
 def test_an_opener_that_fails_is_told(answer: Finished | OSError) -> None:
     """When the opener says no, is slow or is not there, the person is told what to do instead."""
-    browser = PlatformBrowser(ScriptedProcesses([answer]), "xdg-open")
-    with pytest.raises(CapabilityError, match=r"open `https://a\.test/sign-in") as caught:
-        browser.open(URL)
-    assert caught.value.code == "capability.unavailable"
+    found, said = code(SystemBrowser(ScriptedProcesses([answer])))
+    assert found == "capability.unavailable"
+    assert f"open `{URL}` yourself" in said
 
 
-def test_a_platform_without_an_opener_says_so() -> None:
-    """Where nothing opens pages there is no browser, and it says so."""
-    browser = platform_browser(ScriptedProcesses(platform="plan9"))
-    assert browser.kind == "unavailable"
-    with pytest.raises(CapabilityError, match="plan9"):
-        browser.open(URL)
+def test_where_nothing_opens_pages_it_says_so() -> None:
+    """A platform without an opener, and a run without a browser, are told apart."""
+    assert "plan9" in code(SystemBrowser(ScriptedProcesses(platform="plan9")))[1]
+    assert "given no browser" in code(NoBrowser())[1]
+    with pytest.raises(CapabilityError, match="given none"):
+        NoBrowser().get(URL)
 
 
 def test_a_real_opener_is_run(tmp_path: Path) -> None:
@@ -64,12 +65,15 @@ def test_a_real_opener_is_run(tmp_path: Path) -> None:
     opener = tmp_path / "opener"
     opener.write_text(f'#!/bin/sh\nprintf %s "$#:$1" >{tmp_path}/opened\n')
     opener.chmod(0o700)
-    PlatformBrowser(SystemProcesses(), str(opener)).open(URL)
+    SystemBrowser(SystemProcesses(), str(opener)).open(URL)
     assert (tmp_path / "opened").read_text() == f"1:{URL}"
 
 
-def test_the_fake_one_remembers() -> None:
-    """A fake browser keeps what it was to open."""
-    browser = RememberingBrowser()
+def test_the_fake_one_has_the_pages_it_was_given() -> None:
+    """A scripted browser answers with its pages, remembers, and has no others."""
+    browser = ScriptedBrowser([WebPage(URL, 200, "text/plain", "hello")])
     browser.open(URL)
-    assert browser.opened == [URL] == [checked_url(URL)]
+    assert browser.get(URL).text == "hello"
+    with pytest.raises(CapabilityError, match="not among the test's pages"):
+        browser.get("https://b.test/")
+    assert (browser.opened, browser.asked) == ([URL], [URL, "https://b.test/"])

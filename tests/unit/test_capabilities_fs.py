@@ -55,6 +55,8 @@ def test_what_is_written_is_read(stage: Stage) -> None:
     assert stage.folder.read("a/b/c.txt", limit_bytes=3) == b"two"
     stage.fails(lambda: stage.folder.read("a/b/c.txt", limit_bytes=2), errno.EFBIG)
     assert (stage.folder.names(), stage.folder.names("a/b")) == (("a",), ("c.txt",))
+    assert [(name, found.kind) for name, found in stage.folder.entries("a")] == [("b", "folder")]
+    assert stage.folder.entries("a/b")[0][1] == stage.folder.status("a/b/c.txt")
 
 
 def test_a_new_file_is_private_and_really_new(stage: Stage) -> None:
@@ -144,6 +146,7 @@ def test_what_is_no_place_is_refused(stage: Stage, place: str) -> None:
     for act in (
         lambda: stage.folder.status(place),
         lambda: stage.folder.names(place),
+        lambda: stage.folder.entries(place),
         lambda: stage.folder.read(place, limit_bytes=1),
         lambda: stage.folder.write(place, b""),
         lambda: stage.folder.create(place, b""),

@@ -1,0 +1,63 @@
+"""
+Threads that work for a run and are given up when they do not come back.
+
+Decided here: that what may hang runs on a thread of its own, which never keeps the run, or the end
+of the process, waiting. Not decided here: how long is waited (``broker.capabilities.clock``).
+
+A rule a maintainer keeps: a future always ends, whatever its work raises.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Final, TypeVar
+
+from broker.boundary import contained
+
+T = TypeVar("T")
+
+_MAX_IDLE: Final = 8
+_Job = Callable[[], None]
+
+
+class Workers:
+    """
+    Threads that wait for work, and as many more as there is.
+
+    >>> Workers().submit(lambda: 6 * 7).result()
+    42
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[SimpleQueue[_Job]] = []
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Run work on another thread; the future holds what it returns or raises."""
+        future: Future[T] = Future()
+
+        def job() -> None:
+            try:
+                contained(lambda: future.set_result(work()), future.set_exception)
+            finally:
+                if not future.done():  # it wanted to end the thread
+                    future.set_exception(RuntimeError("the work ended its thread"))
+
+        with self._lock:
+            queue = self._idle.pop() if self._idle else None
+        if queue is None:
+            queue = SimpleQueue()
+            threading.Thread(target=self._serve, args=(queue,), daemon=True).start()
+        queue.put(job)
+        return future
+
+    def _serve(self, queue: SimpleQueue[_Job]) -> None:
+        while True:
+            queue.get()()
+            with self._lock:
+                if len(self._idle) >= _MAX_IDLE:
+                    return
+                self._idle.append(queue)

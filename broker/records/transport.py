@@ -48,9 +48,9 @@ class _Async(Protocol):
     async def aclose(self) -> None: ...
 
 
-def recording_transport(inner: _Sync, recorder: Recorder) -> RecordingTransport:
+def recording_transport(inner: _Sync, recorder: Recorder) -> Any:
     """
-    Return a transport that records what passes through another one.
+    Return a transport that records what passes through another one, for a client of its library.
 
     Raises:
         InputError: the other one is of no library that is known.
@@ -58,7 +58,7 @@ def recording_transport(inner: _Sync, recorder: Recorder) -> RecordingTransport:
     return RecordingTransport(inner, recorder)
 
 
-def recording_async_transport(inner: _Async, recorder: Recorder) -> AsyncRecordingTransport:
+def recording_async_transport(inner: _Async, recorder: Recorder) -> Any:
     """
     Return an async transport that records what passes through another one.
 

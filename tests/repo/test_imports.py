@@ -68,6 +68,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "harness.",
         "mcp.",
         "records.",
+        "testing.",
     ),
     "command line": ("cli.",),
 }

@@ -63,6 +63,17 @@ def hide_tree(value: object, hider: Hider) -> tuple[object, list[str]]:
     return walk.plain(value, ""), walk.paths
 
 
+def hide_object(value: dict[str, object], hider: Hider) -> tuple[dict[str, object], list[str]]:
+    """
+    Return a JSON object with its secrets hidden, and the paths of what was.
+
+    >>> hide_object({"a": {"token": "x"}}, Hider())
+    ({'a': {'token': '[hidden]'}}, ['a.token'])
+    """
+    walk = _Walk(hider)
+    return walk.members(value, ""), walk.paths
+
+
 class _Walk:
     """One walk over one value: what is found is counted and its path is kept."""
 
@@ -76,12 +87,12 @@ class _Walk:
         if isinstance(value, str):
             return self._text(value, path)
         if isinstance(value, dict):
-            return self._object(value, path)
+            return self.members(value, path)
         if isinstance(value, list):
             return _same(value, [self.plain(v, f"{path}[{i}]") for i, v in enumerate(value)])
         return value
 
-    def _object(self, value: dict[str, object], path: str) -> object:
+    def members(self, value: dict[str, object], path: str) -> dict[str, object]:
         named = self._named_value(value)
         fresh: dict[str, object] = {}
         for key, inner in value.items():
@@ -95,7 +106,7 @@ class _Walk:
                 fresh[kept] = self._secret(inner, there)
             else:
                 fresh[kept] = self.plain(inner, there)
-        return _same(value, fresh)
+        return fresh if _same(value, fresh) is fresh else value
 
     def _key(self, key: str) -> str:
         """Return a key without a secret in it; one that merely names a secret stays."""

@@ -69,6 +69,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "mcp.",
         "records.",
         "testing.",
+        "inspection.",
     ),
     "command line": ("cli.",),
 }

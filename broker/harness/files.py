@@ -18,6 +18,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
+from errno import EFBIG
 
 from broker.capabilities.fs import FileSystem, Folder
 from broker.errors import BrokerError
@@ -63,7 +64,7 @@ class Files:
             return "."
         if not place.startswith(self.root.rstrip("/") + "/"):
             raise ToolError(f"`{spelled}` lies outside the workspace")
-        return posixpath.relpath(place, self.root)
+        return place.removeprefix(self.root.rstrip("/") + "/")
 
     def read(self, place: str) -> bytes:
         """
@@ -130,4 +131,6 @@ class Files:
 
 
 def _said(place: str, error: OSError) -> ToolError:
+    if error.errno == EFBIG:
+        return ToolError(f"`{place}` is larger than {MAX_FILE_BYTES} bytes")
     return ToolError(f"`{place}`: {(error.strerror or str(error)).lower()}")

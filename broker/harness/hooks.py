@@ -92,7 +92,10 @@ def _ask_all(
 
 
 def _ask(hook: CallHook, hooked: HookedCall) -> HookStop | None:
-    said = hook.run(hooked)
+    try:
+        said = hook.run(hooked)
+    except SystemExit:
+        return HookStop("hook_failed", hook.name, "it wanted to end the process")
     if said is None:
         return None
     if isinstance(said, Veto):

@@ -128,10 +128,10 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where models are had; ``open`` returns a model by its name."""
+    """Where models are had; ``model`` returns one by its name."""
 
     name: str
-    open: Callable[[str], object]
+    model: Callable[[str], object]
     settings: Mapping[str, str] = field(default_factory=dict)
 
 

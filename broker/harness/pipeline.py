@@ -13,42 +13,41 @@ A tool call in ten stages, from the model to its result.
 10. finalize: a long result is spilled, the outcome is recorded, whoever watches is told.
 
 Decided here: this order, and that the frozen arguments are what 6, 7 and 8 all see: each gets a
-copy thawed from one text. Not decided here: what passes at each stage.
+copy thawed from one text. Not decided here: what passes at each stage, and how a tool is run
+(``execution``).
 
 Calls of one turn go through 1 to 7 one after the other, in the model's order, before any of them
 runs; those that may then run side by side. Whatever breaks on the way is a refusal or a failure,
 and the tool does not run.
 
-Rules a maintainer keeps: a tool is run in one place only, after all of the above; no stage sees
+Rules a maintainer keeps: a tool is run in ``execution`` only, after all of the above; no stage sees
 arguments that came another way; a watcher that breaks changes nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from broker.authorize import ASK, enforce
+from broker.authorize import ASK
 from broker.boundary import contained
-from broker.calls import Decision
 from broker.capabilities.bundle import Capabilities
-from broker.errors import AttenuationError, BrokerError, InputError, Refused, ScopeError
+from broker.errors import BrokerError, InputError, Refused
 from broker.harness.approval import Approver
-from broker.harness.files import Files, ToolError
+from broker.harness.execution import Execution
+from broker.harness.files import Files
 from broker.harness.held import Held
 from broker.harness.hooks import HookStop, run_hooks
-from broker.harness.items import CallHook, HookedCall, Tool, Work
-from broker.harness.outcome import STAGES, Caller, CallReport, Result, Stop, Watch
+from broker.harness.items import CallHook, HookedCall
+from broker.harness.outcome import STAGES, Caller, CallReport, Result, Watch
+from broker.harness.passing import Passing, invalid, refusal, stopped_by
 from broker.harness.registry import Registered
-from broker.harness.schemas import Schema
 from broker.harness.script import ToolCall
-from broker.harness.snapshot import Snapshot, changed_paths, freeze
+from broker.harness.snapshot import changed_paths, freeze
 from broker.harness.spill import Spill
 from broker.harness.workers import Workers
-
-Places = Mapping[str, str] | ToolError
 
 
 def nobody_watches(report: CallReport) -> None:
@@ -56,32 +55,6 @@ def nobody_watches(report: CallReport) -> None:
 
 
 @dataclass(slots=True)
-class _Passing:
-    """One call on its way; ``result`` is there as soon as its outcome is known."""
-
-    asked: ToolCall
-    caller: Caller
-    number: str
-    registered: Registered
-    began_ns: int
-    text: str = "null"
-    tool: Tool | None = None
-    schema: Schema | None = None
-    live: dict[str, object] = field(default_factory=dict)
-    handed: list[dict[str, object]] = field(default_factory=list)
-    snapshot: Snapshot | None = None
-    places: Places = field(default_factory=dict)
-    decided: bool = False
-    brings: bool = False
-    changes: bool = False
-    stage: int = 0
-    result: Result | None = None
-
-    def stop(self, outcome: Result) -> None:
-        self.result = outcome
-
-
-@dataclass(frozen=True, slots=True)
 class Pipeline:
     """
     Where every call of an agent and its subagents goes through.
@@ -104,6 +77,11 @@ class Pipeline:
     spill: Spill
     watch: Watch = nobody_watches
     workers: Workers = field(default_factory=Workers)
+    _execution: Execution = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = (self.held, self.approver, self.world, self.files, self.spill)
+        self._execution = Execution(*parts)
 
     def call(self, asked: ToolCall, caller: Caller, number: str) -> Result:
         """
@@ -118,10 +96,10 @@ class Pipeline:
         """Handle the calls of one turn: check them in order, run them, return their results."""
         registered = self.registered()  # one view for the whole turn
         now = self.world.clock.monotonic_ns
-        passing = [_Passing(asked, caller, number, registered, now()) for asked, number in turn]
+        passing = [Passing(asked, caller, number, registered, now()) for asked, number in turn]
         for one in passing:
             self._check(one)
-        waiting: list[_Passing] = []
+        waiting: list[Passing] = []
         for one in passing:
             if one.result is None and not (one.tool and one.tool.parallel):
                 self._run_all(waiting)
@@ -133,7 +111,7 @@ class Pipeline:
 
     # ── 1 to 7: what is checked before anything runs ──
 
-    def _check(self, one: _Passing) -> None:
+    def _check(self, one: Passing) -> None:
         for one.stage, stage in enumerate(
             (
                 self._resolve,
@@ -149,7 +127,7 @@ class Pipeline:
             if one.result is not None:
                 return
 
-    def _resolve(self, one: _Passing) -> None:
+    def _resolve(self, one: Passing) -> None:
         one.tool = one.registered.tools.get(one.asked.tool)
         if one.tool is None:
             known = ", ".join(one.registered.tools)
@@ -158,36 +136,36 @@ class Pipeline:
             return
         one.schema = one.registered.schemas[one.tool.name]
 
-    def _validate(self, one: _Passing) -> None:
+    def _validate(self, one: Passing) -> None:
         try:
             frozen = freeze(dict(one.asked.arguments))
         except (InputError, TypeError, ValueError) as error:
-            one.stop(_invalid(one, str(error)))
+            one.stop(invalid(one, str(error)))
             return
         one.text, one.live = frozen.text, frozen.thaw()
         self._fits(one, one.live)
         if one.result is None and one.schema is not None:
             one.schema.fill(one.live)
 
-    def _hooks(self, one: _Passing) -> None:
+    def _hooks(self, one: Passing) -> None:
         self._ask(one, "arguments", one.live)
 
-    def _snapshot(self, one: _Passing) -> None:
+    def _snapshot(self, one: Passing) -> None:
         try:
             one.snapshot = freeze(one.live, plain=not one.handed)
         except InputError as error:
-            one.stop(_invalid(one, error.message))
+            one.stop(invalid(one, error.message))
 
-    def _revalidate(self, one: _Passing) -> None:
-        self._fits(one, _thawed(one))
+    def _revalidate(self, one: Passing) -> None:
+        self._fits(one, one.thawed())
         if one.result is None:
-            one.places = self._places(one)
+            one.places = self._execution.places(one)
 
-    def _ticket(self, one: _Passing) -> None:
+    def _ticket(self, one: Passing) -> None:
         try:
-            self._decide(one, _thawed(one), one.number)
+            self._execution.decide(one, one.thawed(), one.number)
         except Refused as refused:
-            one.stop(_refusal(refused, "ticket"))
+            one.stop(refusal(refused, "ticket"))
         except BrokerError as error:
             # No answer, no call: the session is gone, or its receipt cannot be written.
             text = f"the call was not made: {error.message}"
@@ -195,12 +173,12 @@ class Pipeline:
         else:
             one.decided = True
 
-    def _permission(self, one: _Passing) -> None:
+    def _permission(self, one: Passing) -> None:
         self._ask(one, "permission", None)
         if one.result is not None:
             denied: str | None = one.result.text
         else:
-            answer = self.approver.answer(one.asked.tool, _thawed(one), one.caller.mode)
+            answer = self.approver.answer(one.asked.tool, one.thawed(), one.caller.mode)
             one.brings, one.changes, denied = answer.brings, answer.changes, answer.denied
         try:
             self.held.permission(one.number, allowed=denied is None, reason=denied or "")
@@ -211,28 +189,28 @@ class Pipeline:
         if denied is not None and one.result is None:
             one.stop(Result("refused", f"{denied}; {ASK}", "permission", "permission"))
 
-    def _fits(self, one: _Passing, arguments: object) -> None:
+    def _fits(self, one: Passing, arguments: object) -> None:
         fault = one.schema.fault(arguments) if one.schema is not None else "it has no schema"
         if fault is not None:
-            one.stop(_invalid(one, fault))
+            one.stop(invalid(one, fault))
 
-    def _ask(self, one: _Passing, when: str, live: dict[str, object] | None) -> None:
+    def _ask(self, one: Passing, when: str, live: dict[str, object] | None) -> None:
         """Ask the hooks of a stage. After the snapshot they get a copy of what was frozen."""
         hooks = one.registered.hooks_at(when) if one.registered.hooks else ()
         if hooks:
-            hooked = self._hooked(one, _thawed(one) if live is None else live)
+            hooked = self._hooked(one, one.thawed() if live is None else live)
             stopped = self._asked(one, hooks, hooked)
             if stopped is None and live is not None:
                 one.live = hooked.arguments
             if stopped is not None:
-                one.stop(_stopped(stopped))
+                one.stop(stopped_by(stopped))
 
-    def _hooked(self, one: _Passing, arguments: dict[str, object]) -> HookedCall:
+    def _hooked(self, one: Passing, arguments: dict[str, object]) -> HookedCall:
         one.handed.append(arguments)
         return HookedCall(one.asked.tool, one.number, one.caller.actor, arguments)
 
     def _asked(
-        self, one: _Passing, hooks: Sequence[CallHook], hooked: HookedCall
+        self, one: Passing, hooks: Sequence[CallHook], hooked: HookedCall
     ) -> HookStop | None:
         given = hooked.arguments
         stopped = run_hooks(hooks, hooked, self.world.clock, self.workers)
@@ -240,17 +218,9 @@ class Pipeline:
             one.handed.append(hooked.arguments)  # the hook put another object there
         return stopped
 
-    def _decide(self, one: _Passing, arguments: Mapping[str, object], number: str) -> None:
-        caller = one.caller
-        enforce(
-            self.held.decide(
-                one.asked.tool, arguments, call=number, ticket=caller.ticket, actor=caller.actor
-            )
-        )
-
     # ── 8 and 9: running, and what comes of it ──
 
-    def _run_all(self, ready: Sequence[_Passing]) -> None:
+    def _run_all(self, ready: Sequence[Passing]) -> None:
         """Run calls; more than one only when they may run side by side."""
         if len(ready) == 1:
             self._run(ready[0])
@@ -258,100 +228,29 @@ class Pipeline:
         for future in [self.workers.submit(partial(self._run, one)) for one in ready]:
             future.result()
 
-    def _run(self, one: _Passing) -> None:
+    def _run(self, one: Passing) -> None:
         one.stage = STAGES.index("execute")
-        one.result = self._execute(one)
+        one.result = self._execution.execute(one)
         if one.result.stop == "moved":
             return
         one.stage = STAGES.index("result hooks")
         hooks = one.registered.hooks_at("result") if one.registered.hooks else ()
         if hooks:
-            hooked = self._hooked(one, _thawed(one))
+            hooked = self._hooked(one, one.thawed())
             hooked.text, hooked.ok = one.result.text, one.result.outcome == "done"
             stopped = self._asked(one, hooks, hooked)
             before = one.result
             if stopped is not None:
-                text = f"the tool ran, and its result is withheld: {_stopped(stopped).text}"
+                text = f"the tool ran, and its result is withheld: {stopped_by(stopped).text}"
                 one.result = Result("failed", text, stop=stopped.how, changed=before.changed)
             elif hooked.text != before.text:
                 one.result = Result(
                     before.outcome, str(hooked.text), before.caveat, before.stop, before.changed
                 )
 
-    def _execute(self, one: _Passing) -> Result:
-        tool, places = one.tool, one.places
-        if isinstance(places, ToolError):
-            return Result("failed", places.message, stop="tool")
-        if self._places(one) != places or tool is None:
-            text = "a link was changed while the call was being decided"
-            return Result("failed", text, stop="moved")
-        caller = one.caller
-        work = Work(
-            self.files,
-            places,
-            self.world.process,
-            self.world.browser,
-            partial(self._hop, one),
-            partial(self._delegated, caller),
-            partial(self.spill.recall, caller.actor),
-        )
-        result = contained(partial(self._ran, tool, work, one), _broken)
-        if one.brings:
-            self.approver.taint(one.number)
-        return Result(result.outcome, result.text, result.caveat, result.stop, one.changes)
-
-    def _ran(self, tool: Tool, work: Work, one: _Passing) -> Result:
-        try:
-            text = tool.run(work, _thawed(one))
-        except Refused as refused:
-            return _refusal(refused, "ticket")
-        except BrokerError as error:  # the tool's own, or a redirect that could not be decided
-            return Result("failed", error.message, stop="tool")
-        if not isinstance(text, str):
-            raise TypeError(f"the result is `{type(text).__name__}`, not a text")
-        return Result("done", text)
-
-    def _hop(self, one: _Passing, url: str) -> None:
-        """Decide one more address of a call, by the ticket and by what no mode lifts."""
-        arguments: dict[str, object] = {"url": url}
-        self._decide(one, arguments, f"{one.number}+")
-        refused = self.approver.refused(one.asked.tool, arguments, one.caller.mode)
-        if refused is not None:
-            self.held.permission(f"{one.number}+", allowed=False, reason=refused)
-            raise Refused(f"{refused}; {ASK}", caveat="permission")
-
-    def _places(self, one: _Passing) -> Places:
-        """Locate the paths; what is wrong with them is said only after the call was decided."""
-        if one.tool is None or not one.tool.paths:
-            return {}
-        arguments = _thawed(one)
-        try:
-            return {
-                name: self.files.locate(str(arguments[name]))
-                for name in one.tool.paths
-                if name in arguments
-            }
-        except ToolError as error:
-            return error
-
-    def _delegated(
-        self, caller: Caller, prompt: str, scope: Sequence[str], mode: str | None
-    ) -> str:
-        def narrow(holder: str) -> str:
-            return self.held.delegate(
-                scope, parent=caller.ticket, asked_by=caller.actor, holder=holder
-            )
-
-        try:
-            return caller.delegate(prompt, narrow, mode)
-        except AttenuationError as error:
-            raise Refused(f"{error.message}; {ASK}", caveat=error.kind) from error
-        except ScopeError as error:
-            raise ToolError(error.pointed()) from error
-
     # ── 10: the end ──
 
-    def _finalize(self, one: _Passing) -> Result:
+    def _finalize(self, one: Passing) -> Result:
         result = one.result or Result("failed", "the call has no result", stop="tool")
         text, spilled = self.spill.shortened(one.caller.actor, one.number, result.text)
         result = Result(result.outcome, text, result.caveat, result.stop, result.changed)
@@ -371,10 +270,10 @@ class Pipeline:
         contained(lambda: self.watch(self._report(one, result, ignored, spilled)), _unwatched)
         return result
 
-    def _note(self, one: _Passing, what: str) -> None:
+    def _note(self, one: Passing, what: str) -> None:
         self.held.note(f"call `{one.number}` of `{one.asked.tool}` {what}")
 
-    def _ignored(self, one: _Passing) -> tuple[str, ...]:
+    def _ignored(self, one: Passing) -> tuple[str, ...]:
         """Return what somebody changed in the copies that hooks were given, after the snapshot."""
         if one.snapshot is None or not one.handed:
             return ()
@@ -384,7 +283,7 @@ class Pipeline:
         return tuple(sorted({place for places in found for place in places}))
 
     def _report(
-        self, one: _Passing, result: Result, ignored: tuple[str, ...], spilled: str | None
+        self, one: Passing, result: Result, ignored: tuple[str, ...], spilled: str | None
     ) -> CallReport:
         frozen = one.snapshot
         changed: tuple[str, ...] = ()
@@ -408,36 +307,6 @@ class Pipeline:
             spilled,
             self.world.clock.monotonic_ns() - one.began_ns,
         )
-
-
-def _thawed(one: _Passing) -> dict[str, object]:
-    return {} if one.snapshot is None else one.snapshot.thaw()
-
-
-def _invalid(one: _Passing, why: str) -> Result:
-    where = "a hook left" if one.handed else "there are"
-    text = f"{where} arguments that do not fit `{one.asked.tool}`: {why}"
-    return Result("failed", text, stop="invalid_arguments")
-
-
-def _stopped(stop: HookStop) -> Result:
-    if stop.how == "blocked":
-        return Result("refused", f"the hook `{stop.hook}` says no: {stop.reason}", "hook", stop.how)
-    text = f"the hook `{stop.hook}` did not answer, so the call was not made: {stop.reason}"
-    return Result("failed", text, stop=stop.how)
-
-
-def _refusal(refused: Refused, stop: Stop) -> Result:
-    """Return a refusal as the model reads it: the caveat's name, and why."""
-    decision = refused.detail.get("decision")
-    caveat = str(refused.detail.get("caveat", ""))
-    if isinstance(decision, Decision) and decision.refusal is not None:
-        caveat = decision.refusal.caveat
-    return Result("refused", f"refused by `{caveat}`: {refused.message}", caveat, stop)
-
-
-def _broken(error: Exception) -> Result:
-    return Result("failed", f"the tool broke: {type(error).__name__}: {error}", stop="tool")
 
 
 def _unreadable(error: Exception) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from errno import EFBIG
 from typing import Final, Protocol
 
 from broker.capabilities.fs import FileSystem
@@ -117,6 +118,10 @@ def load_script(fs: FileSystem, path: str) -> Script:
         text = content.decode()
         data = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
     except OSError as error:
+        if error.errno == EFBIG:
+            raise InputError(
+                f"the script `{path}` is larger than {MAX_SCRIPT_BYTES} bytes"
+            ) from error
         reason = (error.strerror or "unreadable").lower()
         raise InputError(f"the script `{path}` cannot be read: {reason}") from error
     except (ValueError, RecursionError) as error:

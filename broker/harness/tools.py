@@ -112,7 +112,8 @@ def _glob(work: Work, arguments: Arguments) -> str:
         raise ToolError(error.message) from error
     found: list[str] = []
     for place in work.files.walk(top):
-        if matches(posixpath.relpath(place, top) + "/"):
+        below = place if top == "." else place.removeprefix(f"{top}/")
+        if matches(f"{posixpath.basename(place) if place == top else below}/"):
             found.append(place)
             if len(found) == MAX_MATCHES:
                 break

@@ -39,7 +39,7 @@ def hard_refusal(call: Call, arguments: Mapping[str, object]) -> str | None:
     if call.fault is not None:
         return f"it cannot be read: {call.fault.reason}"
     for subject in call.paths:
-        why = _path(subject)
+        why = _path(subject, guessed=call.opaque)
         if why is not None:
             return why
     for url in call.urls:
@@ -59,10 +59,13 @@ def hard_refusal(call: Call, arguments: Mapping[str, object]) -> str | None:
     return None
 
 
-def _path(subject: PathSubject) -> str | None:
+def _path(subject: PathSubject, *, guessed: bool) -> str | None:
+    """Return what is wrong with a path; of a tool that nobody knows, paths are only guessed."""
     if subject.own:
         return f"`{subject.spelled}` belongs to the broker"
-    if not subject.places:
+    if not subject.places and holds_credentials(subject.resolved or subject.spelled):
+        return f"`{subject.spelled}` holds credentials"
+    if not subject.places and not guessed:
         return f"`{subject.spelled}` lies outside the workspace"
     writes = subject.access == "write"
     for place in subject.places:

@@ -11,7 +11,6 @@ more than a time linear in its length.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from broker.redaction.hiding import Hider
 from broker.redaction.names import secret_name
 from broker.redaction.streams import hide_stream
 from broker.redaction.texts import secrets_in
-from broker.redaction.trees import PART, hide_tree, readable
+from broker.redaction.trees import PART, hide_tree, readable, spelled
 
 _STREAM: Final = re.compile(r"(?:^|\n)data:|^\s*\{[^\n]*\}\s*\n\s*\{")
 _ASSIGNED: Final = re.compile(r"(-{0,2}([A-Za-z][A-Za-z0-9_.-]{0,80})=)(.+)\Z", re.DOTALL)
@@ -72,8 +71,7 @@ def _hidden_document(text: str, hider: Hider) -> tuple[str, list[str]]:
     if not text[:256].lstrip().startswith(("{", "[", '"')):
         raise ValueError("no JSON")
     fresh, paths = hide_tree(readable(text), hider)
-    said = json.dumps(fresh, ensure_ascii=False, separators=(",", ":")) if paths else text
-    return said, [path or PART.strip() for path in paths]
+    return spelled(fresh) if paths else text, [path or PART.strip() for path in paths]
 
 
 def hide_headers(headers: Iterable[tuple[str, str]], hider: Hider) -> list[tuple[str, str]]:

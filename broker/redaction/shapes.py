@@ -13,28 +13,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """
     One form: its kind, what is searched for, and the pattern of the secret from there on.
 
     ``bare`` says that nothing that belongs to a word may stand before it. A pattern may have a
-    group: then that is the secret.
+    group: then that is the secret. It is compiled when a text holds its beginning.
     """
 
     kind: str
     begin: str
-    pattern: re.Pattern[str]
+    pattern: str
     bare: bool = True
 
 
 def _shape(kind: str, begin: str, rest: str, *, bare: bool = True) -> Shape:
     # No look-behind here: what stands before is looked at once, by `shaped`.
-    return Shape(kind, begin, re.compile(re.escape(begin) + rest), bare)
+    return Shape(kind, begin, re.escape(begin) + rest, bare)
 
 
 _ENDS: Final = r"(?![A-Za-z0-9_-])"
@@ -100,6 +99,11 @@ SHAPES: Final[tuple[Shape, ...]] = (
 )  # fmt: skip
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
 def shaped(text: str) -> Iterator[tuple[int, int, str]]:
     """
     Yield (start, end, kind) of every value that is a secret by its form; they may overlap.
@@ -114,7 +118,7 @@ def shaped(text: str) -> Iterator[tuple[int, int, str]]:
             before = text[at - 1] if at else " "
             found = None
             if not (shape.bare and (before.isalnum() or before in "_-")):
-                found = shape.pattern.match(text, at)
+                found = _compiled(shape.pattern).match(text, at)
             if found:
                 start, end = found.span(1 if found.re.groups else 0)
                 yield start, end, shape.kind

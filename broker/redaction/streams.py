@@ -16,7 +16,6 @@ read is searched as text.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from typing import Final
 
 from broker.redaction.hiding import Hider
 from broker.redaction.texts import Span, secrets_in
-from broker.redaction.trees import PART, hide_tree, joined, readable
+from broker.redaction.trees import PART, hide_tree, joined, readable, spelled
 
 _DATA: Final = re.compile(r"(data:[ ]?|)([{\[].*[}\]])(\s*)\Z", re.DOTALL)
 _NUMBERS: Final = ("index", "item_id", "output_index", "content_index", "summary_index")
@@ -80,8 +79,7 @@ def hide_stream(text: str, hider: Hider) -> tuple[str, list[str]]:
     for number, event in enumerate(events):
         fresh, found = hide_tree(event.value, hider)
         if found or event.changed:
-            said = json.dumps(fresh, ensure_ascii=False, separators=(",", ":"))
-            lines[event.line] = event.before + said + event.after
+            lines[event.line] = event.before + spelled(fresh) + event.after
             paths += [joined_event(number, path) for path in found]
     for at, line in enumerate(lines):
         if at not in objects and (fresh_line := hider.text(line)) != line:
@@ -183,7 +181,7 @@ def _document_hidden(whole: str, hider: Hider) -> str | None:
     except (ValueError, RecursionError):
         return None
     fresh, paths = hide_tree(value, hider)
-    return json.dumps(fresh, ensure_ascii=False) if paths else None
+    return spelled(fresh) if paths else None
 
 
 def _without(text: str, begin: int, found: list[Span], marks: list[str], first: int) -> str:

@@ -261,6 +261,21 @@ def readable(text: str) -> object:
     )
 
 
+def spelled(value: object) -> str:
+    """
+    Return the text of a JSON value, compact; in ASCII where it holds what no encoding takes.
+
+    >>> spelled({"a": "ü"}), spelled({"a": "\\ud800"})
+    ('{"a":"ü"}', '{"a":"\\\\ud800"}')
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):

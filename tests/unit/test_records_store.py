@@ -183,3 +183,22 @@ def test_a_record_without_a_body() -> None:
     record = replace(request("a", b"x")[0], body=None)
     store.add(record)
     assert store.read().records == (record,)
+
+
+def test_storage_is_linear_in_what_is_new() -> None:
+    """A conversation that grows beyond what a line holds keeps little more than what is new."""
+    files = MemoryFiles()
+    store = RecordStore(files.below("/r"))
+    rows: list[dict[str, str]] = []
+    for n in range(60):
+        rows += [{"role": "user", "content": f"{n} " + "words " * size} for size in (40, 9_000)]
+        content = json.dumps({"messages": rows, "model": "m"}).encode()
+        store.add(*request(f"r{n}", content))
+    assert len(content) > 3 * MAX_INLINE_BYTES
+    kept_bytes = sum(len(node.content) for node in files.nodes.values())
+    assert kept_bytes < 1.1 * len(content)
+    found = store.read()
+    last = found.records[-1]
+    assert isinstance(last, ProviderRequest)
+    assert last.body is not None
+    assert found.body(last.body) == content

@@ -23,6 +23,8 @@ from broker.redaction.hiding import Hider
         (b'{"password":"k","password":{"type":"string"}}',
          b'{"password":"[hidden]","password":{"type":"string"}}'),
         (b'"PASSWORD=k"', b'"PASSWORD=[hidden]"'),
+        (b'{"a":"\\ud800","token":"k"}', b'{"a":"\\ud800","token":"[hidden]"}'),
+        (b'{"a":"\xff","token":"k"}', b'{"a":"\xff","token":"[hidden]"}'),
         (b"\xff\xfe PASSWORD=k \xff", b"\xff\xfe PASSWORD=[hidden] \xff"),
     ],
 )  # fmt: skip
@@ -43,7 +45,8 @@ def test_bytes_without_secrets_come_back_as_they_are(content: bytes) -> None:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text() | st.sampled_from(["PASSWORD=x1", "Bearer abcdef", "https://a:b@c/", "{}"]),
+    | st.text(st.characters(codec=None))
+    | st.sampled_from(["PASSWORD=x1", "Bearer abcdef", "https://a:b@c/", "{}"]),
     lambda inner: st.lists(inner, max_size=4)
     | st.dictionaries(
         st.text(max_size=4)

@@ -5,9 +5,9 @@ The decision: does this ticket let this call through at this instant?
 source, it returns a ``Decision`` for every well-typed call, and it raises for none. It only
 ever vetoes; an allow means "no objection", never "yes on the agent's behalf".
 
-The order in which a refusal is looked for is fixed, and the first one is named: the broker's
-own files, the tool, the deadline, what cannot be read, what cannot be seen, paths, hosts,
-calls inside the call, and last the count of calls.
+The order in which a refusal is looked for is fixed, and the first one is named: a call too large
+to compare, the broker's own files, the tool, the deadline, what cannot be read, what cannot be
+seen, paths, hosts, calls inside the call, and last the count of calls.
 
 Rules a maintainer keeps: nothing that fails to match is let through; nothing that could not be
 read is let through; a new caveat kind is refused until it is decided here.
@@ -30,6 +30,7 @@ from broker.calls import (
 )
 from broker.errors import Refused
 from broker.language.toolnames import full_name
+from broker.limits import MAX_MATCH_WORK
 
 if TYPE_CHECKING:
     # Whoever decides holds a ticket already: its module need not be loaded once more for a name.
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 ASK: Final = "do not work around this; ask the person to widen the scope if it is needed"
 _SHOWN: Final = 6
+_FEW_STARS: Final = 2  # no call is so large that these take long
 
 Spent = int | tuple[int, ...] | None
 
@@ -91,6 +93,9 @@ def authorize(
             or call.spot.endswith(bounds.quick_suffixes)
         ):
             return ALLOW
+    if shape == "other" and bounds.stars > _FEW_STARS:
+        if bounds.stars * call.extent() > MAX_MATCH_WORK:
+            return _too_much(call, bounds.stars)
     decision = _judge(ticket, call, at, sandboxed)
     if ticket.least is not None and decision.refusal is None:
         refusal = _count(ticket.limits, call.cost(), spent)
@@ -197,6 +202,15 @@ def _uncounted() -> Refusal:
 
 def _refuse(caveat: str, value: str, reason: str) -> Decision:
     return Decision(Refusal(caveat, value, f"{reason}; {ASK}"))
+
+
+def _too_much(call: Call, stars: int) -> Decision:
+    return _refuse(
+        "call",
+        call.tool,
+        f"this call names too much to compare it with {stars} patterns with wildcards: split it "
+        "into several calls",
+    )
 
 
 def _own(subject: PathSubject) -> Decision:

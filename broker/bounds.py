@@ -66,6 +66,9 @@ class Bounds:
     ``lists`` are the caveats in force. ``reads`` and ``writes`` hold the `paths` caveats too.
     ``named`` are the tools that the root names outright; ``no_network`` says that the root
     limits paths and is silent about hosts; ``seen`` that some caveat needs to see paths or URLs.
+    ``stars`` counts the patterns of the whole chain that take more than comparing beginnings: what
+    a call is compared with at most. It never falls from a link to the next, so that what is too
+    much for a ticket is too much for every narrower one.
 
     The ``quick_`` fields are names, prefixes and suffixes that are enough for an allow
     (``quick_tools`` None: every tool); what they miss is decided by the bounds.
@@ -79,6 +82,7 @@ class Bounds:
     named: frozenset[str]
     no_network: bool
     seen: bool
+    stars: int
     quick_tools: frozenset[str] | None
     quick_reads: tuple[str, ...]
     quick_writes: tuple[str, ...]
@@ -93,7 +97,7 @@ def root_bounds(lists: Lists) -> Bounds:
     named = _NO_NAMES.union(*[tool_matcher(p).exact for p in listed if isinstance(p, tuple)])
     kinds = {c.kind for c in lists}
     no_network = bool(kinds & {"paths", "reads", "writes"}) and "hosts" not in kinds
-    return _bounds(lists, named, no_network)
+    return _bounds(lists, named, no_network, _stars(lists))
 
 
 @lru_cache(maxsize=_CACHE)
@@ -115,11 +119,24 @@ def narrow(bounds: Bounds, lists: Lists) -> Bounds:
                     )
     fresh = {c.kind for c in lists}
     kept = tuple([c for c in bounds.lists if c.kind not in fresh])
-    return _bounds(kept + lists, bounds.named, bounds.no_network)
+    stars = bounds.stars + _stars(lists)
+    return _bounds(kept + lists, bounds.named, bounds.no_network, stars)
+
+
+def _stars(lists: Lists) -> int:
+    found = 0
+    for kind, patterns in lists:
+        if isinstance(patterns, tuple):
+            if kind == "tools":
+                tool = tool_matcher(patterns)
+                found += len(tool.own) + len(tool.outside)
+            elif kind != "hosts":
+                found += len(patterns) - len(path_matcher(patterns).prefixes)
+    return found
 
 
 @lru_cache(maxsize=_CACHE)
-def _bounds(lists: Lists, named: frozenset[str], no_network: bool) -> Bounds:
+def _bounds(lists: Lists, named: frozenset[str], no_network: bool, stars: int) -> Bounds:
     of: dict[str, list[tuple[str, ...]]] = {}
     for kind, patterns in lists:
         if isinstance(patterns, tuple):
@@ -138,6 +155,7 @@ def _bounds(lists: Lists, named: frozenset[str], no_network: bool) -> Bounds:
         named,
         no_network,
         bool(reads or writes or hosts),
+        stars,
         tools[0].match.exact if len(tools) == 1 else (_NO_NAMES if tools else None),
         _quick(reads),
         _quick(writes),

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, NoReturn
 
+from broker.limits import MATCH_SETUP_CHARS, MAX_QUICK_CHARS
+
 Access = Literal["read", "write"]
 Enforcement = Literal["kernel", "gate", "none"]
 Shape = Literal["nothing", "read", "write", "host", "other"]
@@ -111,6 +113,12 @@ class Call:
         """Return how many calls this one debits: itself and every call inside it."""
         return 1 + sum(c.cost() for c in self.nested)
 
+    def extent(self) -> int:
+        """Return what comparing all its names and places with one pattern takes, in characters."""
+        texts = [self.tool, *[place for subject in self.paths for place in subject.places]]
+        own = len(texts) * MATCH_SETUP_CHARS + sum(map(len, texts))
+        return own + sum(c.extent() for c in self.nested)
+
 
 def _shape(call: Call) -> tuple[Shape, str]:
     if call.opaque or call.missing or call.fault or call.nested:
@@ -126,6 +134,8 @@ def _shape(call: Call) -> tuple[Shape, str]:
         return ("host", keys[0]) if keys else ("other", "")
     path = call.paths[0]
     if path.own or path.inner_git or path.folded or len(path.places) != 1:
+        return "other", ""
+    if len(path.places[0]) > MAX_QUICK_CHARS:
         return "other", ""
     # Whoever allows by the beginning of a place alone allows all that lies below it as well,
     # so a path with `below` has this shape too.

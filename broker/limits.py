@@ -12,6 +12,7 @@ from typing import Final
 # ── scope text ──
 MAX_SCOPE_CHARS: Final = 16_384  # characters in one KEY=VALUE text
 MAX_SCOPE_ITEMS: Final = 1_024  # items in one list
+MAX_SCOPE_PATTERNS: Final = 8_192  # items in all lists of one scope, or of one ticket
 MAX_SCOPE_TEXTS: Final = 256  # KEY=VALUE texts in one scope
 MAX_POLICY_BYTES: Final = 262_144  # bytes of one policy file
 MAX_POLICY_DEPTH: Final = 4  # policies that name policies
@@ -30,14 +31,18 @@ MAX_URL_FRONT_CHARS: Final = 4_096  # characters between the scheme and the path
 MAX_HOST_CHARS: Final = 253  # characters in a host name (RFC 1035, without the closing dot)
 MAX_LABEL_CHARS: Final = 63  # characters between two dots of a host name (RFC 1035)
 MAX_ARGUMENT_DEPTH: Final = 64  # nesting of a call's arguments
-MAX_ARGUMENT_VALUES: Final = 1_000_000  # values in a call's arguments, at any depth
-MAX_SUBJECTS: Final = 100_000  # paths and URLs in one call
+MAX_ARGUMENT_VALUES: Final = 250_000  # values in a call's arguments, at any depth
+MAX_SUBJECTS: Final = 10_000  # different paths and URLs in one call
 MAX_SUBJECT_CHARS: Final = 32 * 2**20  # characters of all paths and URLs of one call, spelled out
 MAX_NESTED_CALLS: Final = 1_000  # calls inside one call
+MAX_CALL_LEVELS: Final = 8  # calls inside calls, the outermost not counted
 MAX_LINK_HOPS: Final = 40  # symbolic links followed for one path (Linux: MAXSYMLINKS)
-MAX_PATH_STEPS: Final = 1_000_000  # path components read for one call
+MAX_PATH_STEPS: Final = 250_000  # path components read for one call, those of links included
+MAX_QUICK_CHARS: Final = 4_096  # characters of a place that is judged without being measured
+MAX_MATCH_WORK: Final = 2**26  # characters of a call's places and names, times starred patterns
+MATCH_SETUP_CHARS: Final = 50  # characters that a pattern is tried on in the time it takes to begin
 MAX_CATALOG_BYTES: Final = 2**20  # bytes of one catalog file
-MAX_PATCH_CHARS: Final = 16 * 2**20  # characters in a patch argument
+MAX_PATCH_CHARS: Final = 4 * 2**20  # characters in a patch argument
 
 # ── tickets ──
 MAX_TICKET_BYTES: Final = 262_144  # bytes of a ticket's wire form

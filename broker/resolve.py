@@ -19,10 +19,17 @@ from typing import Final
 
 from broker.calls import Call, Fault
 from broker.catalogs import Catalogs
-from broker.limits import MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
-from broker.resolution.arguments import Unreadable, canonical_digest, clean, examine
+from broker.limits import MAX_CALL_LEVELS, MAX_NESTED_CALLS, MAX_SUBJECTS, MAX_TOOL_CHARS
+from broker.resolution.arguments import (
+    TOO_MANY,
+    Taken,
+    Unreadable,
+    canonical_digest,
+    clean,
+    examine,
+)
 from broker.resolution.places import DiskPaths, Paths
-from broker.resolution.reading import Reading, Taken
+from broker.resolution.reading import Reading
 from broker.resolution.realpaths import PathError
 from broker.resolution.winpaths import WindowsPaths, is_windows
 
@@ -131,6 +138,10 @@ class Resolver:
         """Read the calls inside a call. The arguments' depth bounds how deep this goes."""
         items = value if isinstance(value, list) else [value]
         tally.calls += len(items)
+        tally.levels += 1
+        if tally.levels > MAX_CALL_LEVELS:
+            reason = f"the calls stand one inside the other in more than {MAX_CALL_LEVELS} levels"
+            raise Unreadable("arguments", label, reason)
         if tally.calls > MAX_NESTED_CALLS:
             reason = f"more than {MAX_NESTED_CALLS} calls stand in one call"
             raise Unreadable("arguments", label, reason)
@@ -154,24 +165,26 @@ class Resolver:
                 calls.append(Call(_name(tool), fault=fault, digest=digest))
             else:
                 calls.append(self._call(tool, None, inner, digest, tally))
+        tally.levels -= 1
         return calls
 
 
 class _Tally:
     """What one call and all calls inside it hold together, and where their paths start."""
 
-    __slots__ = ("base", "calls", "subjects", "taken")
+    __slots__ = ("base", "calls", "levels", "subjects", "taken")
 
     def __init__(self, base: str) -> None:
         self.base = base
         self.calls = 0
+        self.levels = 0
         self.subjects = 0
         self.taken = Taken()
 
     def count(self, reading: Reading) -> None:
         self.subjects += len(reading.paths) + len(reading.urls)
         if self.subjects > MAX_SUBJECTS:
-            raise Unreadable("arguments", "", f"the call touches more than {MAX_SUBJECTS} places")
+            raise Unreadable("arguments", "", TOO_MANY)
 
 
 def _name(tool: object) -> str:

@@ -33,6 +33,7 @@ from broker.limits import (
     MAX_CAVEATS,
     MAX_SCOPE_CHARS,
     MAX_SCOPE_ITEMS,
+    MAX_SCOPE_PATTERNS,
     MAX_SCOPE_TEXTS,
 )
 
@@ -122,7 +123,9 @@ def parse_scope(
     caveats: list[Caveat] = []
     warnings: list[str] = []
     typed: list[_Pair] = []
+    patterns = 0
     for text in _checked_list(texts):
+        before = len(caveats)
         if text.lstrip(" ").startswith("@"):
             part = _read_policy(text, reading, policies)
             warnings += part.warnings
@@ -134,6 +137,12 @@ def parse_scope(
             caveats.append(pair.caveat)
         if len(caveats) > MAX_CAVEATS:
             raise ScopeError(f"more than {MAX_CAVEATS} caveats in one scope", text=text)
+        patterns += sum(len(c.value) for c in caveats[before:] if isinstance(c.value, tuple))
+        if patterns > MAX_SCOPE_PATTERNS:
+            raise ScopeError(
+                f"the lists of a scope hold more than {MAX_SCOPE_PATTERNS} items together: "
+                "name folders, or use a wildcard"
+            )
     _refuse_disjoint_tools(caveats)
     warnings += _repeated(typed)
     warnings += _never_passes(caveats)

@@ -91,8 +91,12 @@ class FileSystem(Protocol):
     def kind(self) -> str:
         """Which file system this is: ``real`` or ``fake``."""
 
-    def real(self, path: str) -> str:
-        """Return where a path leads: absolute, links followed; what is missing stays as spelled."""
+    def real(self, path: str, start: str = "") -> str:
+        """
+        Return where a path leads: absolute, links followed; what is missing stays as spelled.
+
+        A relative path starts from ``start``, a folder whose own path is known to hold no links.
+        """
 
     def below(self, path: str) -> Folder:
         """Return the operations below a folder, which need not exist yet."""
@@ -136,15 +140,39 @@ class SystemFiles:
     kind: ClassVar = "real"
     disk: Disk = DISK
 
-    def real(self, path: str) -> str:
-        """Return where a path leads: absolute, links followed; what is missing stays as spelled."""
-        return os.path.realpath(path)
+    def real(self, path: str, start: str = "") -> str:
+        """
+        Return where a path leads: absolute, links followed; what is missing stays as spelled.
+
+        A relative path starts from ``start``, a folder whose own path is known to hold no links.
+        """
+        plain = start and not path.startswith("/") and ".." not in path
+        return _plainly(start, path) if plain else os.path.realpath(os.path.join(start, path))
 
     def below(self, path: str) -> SystemFolder:
         """Return the operations below a folder, which need not exist yet."""
         if not os.path.isabs(path):
             raise OSError(errno.EINVAL, "not an absolute path", path)
         return SystemFolder(path, self.disk)
+
+
+def _plainly(start: str, path: str) -> str:
+    """Follow a relative path without ``..``, looking at nothing above its start."""
+    place = start.rstrip("/")
+    there = True
+    for name in path.split("/"):
+        if name in ("", "."):
+            continue
+        place = f"{place}/{name}"
+        if there:
+            try:
+                mode = os.lstat(place).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                there = False
+            else:
+                if stat.S_ISLNK(mode):
+                    return os.path.realpath(os.path.join(start, path))
+    return place or "/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,10 +76,15 @@ class MemoryFiles:
             self._folders(posixpath.dirname(path), 0o755)
             self.nodes[path] = _Node("link", 0o777, target.encode())
 
-    def real(self, path: str) -> str:
-        """Return where a path leads: absolute, links followed; what is missing stays as spelled."""
+    def real(self, path: str, start: str = "") -> str:
+        """
+        Return where a path leads: absolute, links followed; what is missing stays as spelled.
+
+        A relative path starts from ``start``, a folder whose own path is known to hold no links.
+        """
         with self.lock:
-            waiting = [name for name in reversed(path.split("/")) if name]
+            whole = posixpath.join(start, path)
+            waiting = [name for name in reversed(whole.split("/")) if name]
             place, links = "/", 0
             while waiting:
                 name = waiting.pop()

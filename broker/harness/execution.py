@@ -100,7 +100,7 @@ class Execution:
         """Locate the paths; what is wrong with them is said only after the call was decided."""
         if one.tool is None or not one.tool.paths:
             return {}
-        arguments = one.thawed()
+        arguments = one.own
         try:
             return {
                 name: self.files.locate(str(arguments[name]))

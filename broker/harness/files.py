@@ -15,7 +15,6 @@ never a file that holds credentials, since nobody was asked about that one.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from errno import EFBIG
@@ -57,7 +56,7 @@ class Files:
         if not spelled or "\0" in spelled or spelled.startswith("~"):
             raise ToolError(f"`{spelled}` is not a path in the workspace")
         try:
-            place = self.fs.real(posixpath.join(self.root, spelled))
+            place = self.fs.real(spelled, self.root)
         except (OSError, ValueError) as error:
             raise ToolError(f"`{spelled}` cannot be read as a path") from error
         if place == self.root:

@@ -32,8 +32,9 @@ class Passing:
     One call on its way; ``result`` is there as soon as its outcome is known.
 
     ``text`` is what the model asked for, as JSON; ``live`` what hooks may change; ``handed`` every
-    copy that a hook was given. ``decided`` says that the ticket allowed it, ``brings`` that its
-    result may be a stranger's words, ``changes`` that it may change something.
+    copy that a hook was given; ``own`` a copy of what was frozen that nobody else is given.
+    ``filled`` says that defaults were put in, ``decided`` that the ticket allowed the call,
+    ``brings`` that its result may be a stranger's words, ``changes`` that it may change something.
     """
 
     asked: ToolCall
@@ -46,7 +47,9 @@ class Passing:
     schema: Schema | None = None
     live: dict[str, object] = field(default_factory=dict)
     handed: list[dict[str, object]] = field(default_factory=list)
+    filled: bool = False
     snapshot: Snapshot | None = None
+    own: dict[str, object] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
     decided: bool = False
     brings: bool = False

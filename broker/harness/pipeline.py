@@ -45,7 +45,7 @@ from broker.harness.outcome import STAGES, Caller, CallReport, Result, Watch
 from broker.harness.passing import Passing, invalid, refusal, stopped_by
 from broker.harness.registry import Registered
 from broker.harness.script import ToolCall
-from broker.harness.snapshot import changed_paths, freeze
+from broker.harness.snapshot import changed_paths, freeze, spelled
 from broker.harness.spill import Spill
 from broker.harness.workers import Workers
 
@@ -138,26 +138,28 @@ class Pipeline:
 
     def _validate(self, one: Passing) -> None:
         try:
-            frozen = freeze(dict(one.asked.arguments))
+            one.text = spelled(dict(one.asked.arguments))
         except (InputError, TypeError, ValueError) as error:
             one.stop(invalid(one, str(error)))
             return
-        one.text, one.live = frozen.text, frozen.thaw()
+        one.live = json.loads(one.text)
         self._fits(one, one.live)
         if one.result is None and one.schema is not None:
-            one.schema.fill(one.live)
+            one.filled = one.schema.fill(one.live)
 
     def _hooks(self, one: Passing) -> None:
         self._ask(one, "arguments", one.live)
 
     def _snapshot(self, one: Passing) -> None:
         try:
-            one.snapshot = freeze(one.live, plain=not one.handed)
+            untouched = not one.handed and not one.filled
+            one.snapshot = freeze(one.live, plain=one.text if untouched else None)
         except InputError as error:
             one.stop(invalid(one, error.message))
 
     def _revalidate(self, one: Passing) -> None:
-        self._fits(one, one.thawed())
+        one.own = one.thawed()
+        self._fits(one, one.own)
         if one.result is None:
             one.places = self._execution.places(one)
 

@@ -77,11 +77,14 @@ class Schema:
             return said if len(said) <= _MAX_FAULT_CHARS else said[:_MAX_FAULT_CHARS] + "…"
         return "they do not fit"
 
-    def fill(self, arguments: dict[str, object]) -> None:
-        """Put the schema's defaults where nothing was given."""
+    def fill(self, arguments: dict[str, object]) -> bool:
+        """Put the schema's defaults where nothing was given; return whether there were any."""
+        filled = False
         for key, text in self._defaults.items():
             if key not in arguments:
                 arguments[key] = json.loads(text)
+                filled = True
+        return filled
 
 
 def _nowhere(uri: str) -> NoReturn:

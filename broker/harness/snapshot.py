@@ -37,13 +37,14 @@ class Snapshot:
         return thawed
 
 
-def freeze(arguments: object, *, plain: bool = False) -> Snapshot:
+def freeze(arguments: object, *, plain: str | None = None) -> Snapshot:
     """
     Freeze arguments.
 
     Args:
         arguments: an object of JSON values.
-        plain: whether they are known to come from JSON; else every value is looked at.
+        plain: their JSON text, where they are known to be as they came from it; else every value
+            is looked at.
 
     Raises:
         InputError: they are no JSON object, or are being changed meanwhile.
@@ -52,17 +53,27 @@ def freeze(arguments: object, *, plain: bool = False) -> Snapshot:
     Traceback (most recent call last):
     broker.errors.InputError: the arguments are not JSON: a name is no text
     """
+    if plain is not None:
+        return Snapshot(plain, canonical_digest(arguments))
+    text = spelled(arguments)
+    return Snapshot(text, canonical_digest(json.loads(text)))
+
+
+def spelled(arguments: object) -> str:
+    """
+    Return arguments as JSON text.
+
+    Raises:
+        InputError: they are no JSON object, or are being changed meanwhile.
+    """
     if not isinstance(arguments, dict):
         raise InputError("the arguments are no JSON object")
     try:
-        if not plain:
-            _check(arguments)
-        text = json.dumps(arguments, allow_nan=False)
-        thawed = json.loads(text)
+        _check(arguments)
+        return json.dumps(arguments, allow_nan=False)
     except (TypeError, ValueError, RecursionError, RuntimeError) as error:
         why = error.message if isinstance(error, InputError) else str(error)[:200]
         raise InputError(f"the arguments are not JSON: {why}") from error
-    return Snapshot(text, canonical_digest(thawed))
 
 
 def _check(value: object) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
@@ -40,11 +41,10 @@ class Workers:
         future: Future[T] = Future()
 
         def job() -> None:
-            try:
+            with suppress(SystemExit):
                 contained(lambda: future.set_result(work()), future.set_exception)
-            finally:
-                if not future.done():  # it wanted to end the thread
-                    future.set_exception(RuntimeError("the work ended its thread"))
+            if not future.done():
+                future.set_exception(RuntimeError("the work wanted to end its thread"))
 
         with self._lock:
             queue = self._idle.pop() if self._idle else None

@@ -9,35 +9,24 @@ so; a name is on a list because of what such a file *is*, not because of what ma
 
 from __future__ import annotations
 
-import posixpath
 import re
-from collections.abc import Sequence
 from typing import Final
 
-# Folders of which everything is a credential, each as the end of a path.
-_KEPT_IN: Final = (
-    (".ssh",),
-    (".gnupg",),
-    (".aws",),
-    (".azure",),
-    (".kube",),
-    (".password-store",),
-    (".config", "gcloud"),
-    (".config", "gh"),
-    (".local", "share", "keyrings"),
-    ("library", "keychains"),
+# Folders of which everything is a credential.
+_FOLDERS: Final = (
+    r"\.(?:ssh|gnupg|aws|azure|kube|password-store)|\.config/(?:gcloud|gh)"
+    r"|\.local/share/keyrings|library/keychains"
 )
-_KEPT_AS: Final = frozenset(
-    [".netrc", "_netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".htpasswd", ".env"]
+_FILES: Final = (
+    r"[._]netrc|\.(?:git-credentials|pgpass|npmrc|pypirc|htpasswd|env)|[^/]*\.(?:p12|pfx|kdbx)"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk)|\.docker/config\.json"
+    r"|\.env\.(?!(?:example|sample|template|dist|defaults?)/*$)[^/]+"
 )
-_KEPT_LIKE: Final = re.compile(
-    r"id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk)|.*\.(?:p12|pfx|kdbx)"
-    r"|\.env\.(?!example$|sample$|template$|dist$|defaults?$).+"
+_PLACES: Final = r"/etc/(?:shadow|gshadow|sudoers|master\.passwd)-?|/proc/[^/]+/(?:environ|mem)"
+_CREDENTIALS: Final = re.compile(
+    rf"(?:.*/)?(?:(?:{_FOLDERS})(?:/.*)?|(?:{_FILES})/*)|(?:{_PLACES})/*", re.DOTALL
 )
-_KEPT_AT: Final = re.compile(
-    r"/etc/(?:shadow|gshadow|sudoers|master\.passwd)-?|/proc/[^/]+/(?:environ|mem)"
-    r"|.*/\.docker/config\.json"
-)
+_SPELLED: Final = re.compile(r"/\.?(?=/)|^(?:\./)+|/\.$")  # what makes no difference in a path
 # Folders and files that tell an agent what it may do, or that run when somebody merely looks.
 _CONTROLS: Final = frozenset(
     """
@@ -45,10 +34,6 @@ _CONTROLS: Final = frozenset(
     .broker .vscode .husky .envrc .mcp.json .claude.json broker.toml opencode.json opencode.jsonc
     """.split()  # noqa: SIM905 - a list of words reads better than a page of quotes
 )
-
-
-def _names(path: str) -> list[str]:
-    return [part for part in path.casefold().split("/") if part not in ("", ".")]
 
 
 def holds_credentials(path: str) -> bool:
@@ -60,20 +45,13 @@ def holds_credentials(path: str) -> bool:
     >>> holds_credentials(".env.example"), holds_credentials("keys/id_rsa.pub")
     (False, False)
     """
-    names = _names(path)
-    if not names:
-        return False
-    last = names[-1]
-    if last in _KEPT_AS or _KEPT_LIKE.fullmatch(last):
-        return True
-    if _KEPT_AT.fullmatch(posixpath.normpath(path.casefold())):
-        return True
-    return any(_holds(names, folder) for folder in _KEPT_IN)
+    return _CREDENTIALS.fullmatch(_plain(path)) is not None
 
 
-def _holds(names: Sequence[str], folder: tuple[str, ...]) -> bool:
-    size = len(folder)
-    return any(tuple(names[n : n + size]) == folder for n in range(len(names) - size + 1))
+def _plain(path: str) -> str:
+    while (shorter := _SPELLED.sub("", path)) != path:
+        path = shorter
+    return path.casefold()
 
 
 def controls_agents(path: str) -> bool:
@@ -85,4 +63,4 @@ def controls_agents(path: str) -> bool:
     >>> controls_agents("docs/claude.md")
     False
     """
-    return any(name in _CONTROLS for name in _names(path))
+    return not _CONTROLS.isdisjoint(path.casefold().split("/"))

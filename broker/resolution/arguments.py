@@ -20,7 +20,12 @@ from typing import Final, Literal, TypeGuard
 from unicodedata import normalize
 
 from broker.calls import Fault
-from broker.limits import MAX_ARGUMENT_DEPTH, MAX_ARGUMENT_VALUES
+from broker.limits import (
+    MAX_ARGUMENT_DEPTH,
+    MAX_ARGUMENT_VALUES,
+    MAX_SUBJECT_CHARS,
+    MAX_SUBJECTS,
+)
 
 # For values that are known to be no circle and not deep.
 _ENCODER: Final = JSONEncoder(
@@ -30,6 +35,10 @@ _WORDS: Final = (str, int, float, bool, type(None))
 _LONG_BITS: Final = 10_000  # Python prints no decimal above some 14,000 bits
 _NAME: Final = 80  # characters in the longest name that is compared with the lists below
 _LABEL: Final = 300  # characters in the name of an argument's place
+_SPLIT: Final = "split it into several calls"
+_TOO_LARGE: Final = f"the call's arguments hold more than {MAX_ARGUMENT_VALUES} values: {_SPLIT}"
+TOO_MANY: Final = f"the call touches more than {MAX_SUBJECTS} different places: {_SPLIT}"
+TOO_LONG: Final = f"the call's places take more than {MAX_SUBJECT_CHARS} characters: {_SPLIT}"
 _UNREADABLE: Final = b"arguments that cannot be written down"
 
 # Names are compared in lower case, by their letters and digits alone.
@@ -70,6 +79,19 @@ class Unreadable(Exception):
     ) -> None:
         super().__init__(reason)
         self.fault = Fault(kind, argument, reason)
+
+
+class Taken:
+    """
+    What the paths and URLs of one call, and of all calls inside it, take: characters, spelled out.
+
+    One long folder and ten thousand short names in it would fill any memory.
+    """
+
+    __slots__ = ("chars",)
+
+    def __init__(self) -> None:
+        self.chars = 0
 
 
 def examine(arguments: object) -> tuple[str | None, str]:
@@ -119,7 +141,7 @@ def _walk(value: object) -> tuple[str | None, bool, bool]:
         if isinstance(here, (dict, list)) and kind in (dict, list):
             deepest = max(deepest, depth)
             if count + len(stack) + len(here) > MAX_ARGUMENT_VALUES:
-                return f"the arguments hold more than {MAX_ARGUMENT_VALUES} values", False, False
+                return _TOO_LARGE, False, False
             if isinstance(here, dict):
                 for key in here:
                     if type(key) is not str:

@@ -16,6 +16,9 @@ from typing import Final
 _SECTION: Final = re.compile(
     r"[ \t]*\*\*\* (?:Add File|Update File|Delete File|Move to):[ \t]*(.*)"
 )
+# Beginnings of the lines that say something outside of a hunk, and what a hunk's own begin with.
+_OPENS: Final = frozenset(["--- ", "+++ ", "@@ -", "diff", "rena", "copy", "new ", "inde"])
+_COUNTED: Final = frozenset(["+", "-", " ", ""])
 _GIT: Final = re.compile(r"(?:rename|copy) (?:from|to) (.*)")
 # A link's content is the place that it leads to, and no text.
 _LINK: Final = re.compile(r"(?:new file mode|new mode|index [0-9a-f]+\.\.[0-9a-f]+) +120000")
@@ -51,6 +54,15 @@ def _names(text: str) -> Iterator[str]:
     lines = text.split("\n")
     old = new = 0  # lines still due in the hunk being read
     for n, raw in enumerate(lines):
+        # Most lines are plain: what they change, or what nothing below would look at.
+        if raw[:4] not in _OPENS and "*** " not in raw:
+            if old <= 0 and new <= 0:
+                continue
+            first = raw[:1]
+            if first in _COUNTED:
+                old -= first != "+"
+                new -= first != "-"
+                continue
         line = raw.removesuffix("\r")
         section = _SECTION.fullmatch(line) if "*** " in line else None
         if section:

@@ -7,7 +7,8 @@ guess that cannot be read becomes a subject that fits no pattern. Not decided he
 entry describes the tool (``broker.resolve``) and where a path leads (``broker.resolution.places``).
 
 Rules a maintainer keeps: every role of ``broker.catalogs`` is read here; a known argument of a
-wrong type is a fault; a known argument is never read more loosely because another is odd.
+wrong type is a fault; a known argument is never read more loosely because another is odd; a text
+that one argument holds again is judged where it first stands, since it leads to the same place.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from broker.catalogs.entry import Argument, ToolEntry
 from broker.limits import MAX_PATCH_CHARS, MAX_PATH_CHARS, MAX_SUBJECT_CHARS, MAX_SUBJECTS
 from broker.resolution.addresses import file_path, named_hosts, read_address
 from broker.resolution.arguments import (
+    TOO_LONG,
+    TOO_MANY,
+    Taken,
     Unreadable,
     clean,
     is_flat,
@@ -48,19 +52,6 @@ _DRIVE_URL: Final = re.compile(r"/[A-Za-z]:[/\\]")
 _LIFTS: Final = "this switch lifts the limits of the call"
 
 
-class Taken:
-    """
-    What the paths and URLs of one call, and of all calls inside it, take: characters, spelled out.
-
-    One long folder and a hundred thousand short names in it would fill any memory.
-    """
-
-    __slots__ = ("chars",)
-
-    def __init__(self) -> None:
-        self.chars = 0
-
-
 class Reading:
     """
     What one call's arguments turn out to touch; filled by ``read``.
@@ -79,6 +70,7 @@ class Reading:
         self.nested: list[tuple[str, object]] = []
         self.opaque = False
         self.command: str | None = None
+        self._guessed: set[tuple[str, str, str]] = set()
 
     def read(self, entry: ToolEntry | None, arguments: dict[str, object]) -> None:
         """
@@ -188,19 +180,25 @@ class Reading:
         return ((label, value),) if isinstance(value, str) else self._texts(label, value)
 
     def _texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
-        """Yield the texts of an argument, each with its own label."""
+        """Yield the different texts of an argument, each with the label of its first place."""
         if is_flat(value):  # as very long lists are
-            return ((f"{label}[{n}]", text) for n, text in enumerate(value))
+            first: dict[str, int] = {}
+            for n, text in enumerate(value):
+                first.setdefault(text, n)
+            return ((f"{label}[{n}]", text) for text, n in first.items())
         return self._deep_texts(label, value)
 
     def _deep_texts(self, label: str, value: object) -> Iterator[tuple[str, str]]:
         for key in names(value):
             if look("", key) != "text":
                 self._guess_text(label, "", key)  # a table from paths to what they shall hold
+        seen: set[str] = set()
         for here, _, item in leaves(value, label):
             if not isinstance(item, str):
                 raise Unreadable("arguments", here, "a text is due here")
-            yield here, item
+            if item not in seen:
+                seen.add(item)
+                yield here, item
 
     # ── paths ──
 
@@ -242,10 +240,9 @@ class Reading:
 
     def _count(self) -> None:
         if len(self.paths) + len(self.urls) > MAX_SUBJECTS:
-            raise Unreadable("arguments", "", f"the call touches more than {MAX_SUBJECTS} places")
+            raise Unreadable("arguments", "", TOO_MANY)
         if self._taken.chars > MAX_SUBJECT_CHARS:
-            why = f"the call's places take more than {MAX_SUBJECT_CHARS} characters"
-            raise Unreadable("arguments", "", why)
+            raise Unreadable("arguments", "", TOO_LONG)
 
     def _add(self, subject: UrlSubject) -> None:
         self.urls.append(subject)
@@ -338,8 +335,10 @@ class Reading:
     def _headers(self, label: str, value: object) -> None:
         """Judge a Host header that names another host than the call's URLs do."""
         scheme = self.urls[0].scheme if self.urls and self.urls[0].keys else "https"
+        known = {url.keys for url in self.urls}
         for subject in named_hosts(label, value, scheme):
-            if not any(subject.keys == url.keys for url in self.urls):
+            if subject.keys not in known:
+                known.add(subject.keys)
                 self._add(subject)
 
     # ── what no catalog knows ──
@@ -364,8 +363,10 @@ class Reading:
 
     def _guess_text(self, label: str, name: str, text: str) -> None:
         kind = look(name, text)
-        if kind == "text":
+        guessed = (kind, self.base, text)
+        if kind == "text" or guessed in self._guessed:
             return
+        self._guessed.add(guessed)
         try:
             if text[:5].lower() == "file:":
                 self._file_url(label, text, "write")

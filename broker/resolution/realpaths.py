@@ -228,9 +228,7 @@ class PathWalk:
         """
         at, rest = self._start(path)
         self.parts = len(rest)
-        self._steps += self.parts
-        if self._steps > MAX_PATH_STEPS:
-            raise PathError("the call's paths have too many parts to read them all")
+        self._spend(self.parts)
         if not last and (not rest or rest[0] in ("", ".", "..")):
             last = True
         hops = 0
@@ -247,7 +245,7 @@ class PathWalk:
                 continue
             step = f"{at}/{part}"
             if kind == ABSENT:
-                at = step
+                at = _onward(step, rest)
                 continue
             if at[:5] in VIEWS:
                 _check_view(at, part)
@@ -260,9 +258,11 @@ class PathWalk:
                 kind = FOLDER
                 if target[0] == "/":
                     at, more = self._start(target)
-                    rest += more
                 else:
-                    rest += reversed(target.split("/"))
+                    more = target.split("/")[::-1]
+                # A few links of some thousand parts each would hold whoever follows them.
+                self._spend(len(more))
+                rest += more
                 continue
             at = step
         self.kind = kind
@@ -298,6 +298,11 @@ class PathWalk:
         self._steps += parts
         return kind
 
+    def _spend(self, parts: int) -> None:
+        self._steps += parts
+        if self._steps > MAX_PATH_STEPS:
+            raise PathError("the call's paths have too many parts to read them all")
+
     def _start(self, path: str) -> tuple[str, list[str]]:
         """Return where reading starts, and what is still to read, in reverse."""
         for prefix in self._prefixes:
@@ -325,6 +330,20 @@ class PathWalk:
             raise PathError(f"`{shown(path)}` cannot be read: {reason}") from None
         self._kinds[path] = kind
         return kind
+
+
+def _onward(at: str, rest: list[str]) -> str:
+    """
+    Return what a path comes to below an entry that is not there, up to the next step up.
+
+    Nothing is looked at, so it is taken in one go: part by part, each is a longer copy.
+    """
+    parts = [at]
+    while rest and rest[-1] != "..":
+        part = rest.pop()
+        if part not in _NO_STEP:
+            parts.append(part)
+    return "/".join(parts)
 
 
 def _check_view(at: str, part: str) -> None:

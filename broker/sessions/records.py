@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -113,11 +114,18 @@ def decision_data(call: Call, decision: Decision, *, call_id: str, ticket: str, 
 
 def subjects(call: Call) -> list[Data]:
     """Return what a call touches, shortened, with that of the calls inside it."""
-    found = list(_subjects(call))
-    kept = found[:MAX_SUBJECTS_KEPT]
-    if len(found) > len(kept):
-        kept.append({"more": len(found) - len(kept)})
+    found = iter(_subjects(call))  # each is cleared of secrets when it is taken, and none before
+    kept = list(islice(found, MAX_SUBJECTS_KEPT))
+    more = _size(call) - len(kept)
+    if more:
+        kept.append({"more": more})
     return kept
+
+
+def _size(call: Call) -> int:
+    """Return how many subjects a call and the calls inside it have."""
+    own = len(call.paths) + len(call.urls) + (call.command is not None)
+    return own + sum(map(_size, call.nested))
 
 
 def _subjects(call: Call) -> Iterable[Data]:

@@ -2,8 +2,7 @@
 `broker check` on hostile input, as a process of its own.
 
 Whatever it is given: an exit code of 0, 1 or 2, one answer, no traceback, and the answer within a
-second of processor time once the command has started (wall time would measure the machine's
-other work).
+second of processor time for the whole process (wall time would measure the machine's other work).
 """
 
 from __future__ import annotations
@@ -12,31 +11,27 @@ import json
 import os
 import random
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.console import Said, process
 
-# Of the processor, so that it holds on a busy machine. The slowest question here takes less than
-# half of it; bench/starts.py prints what an answer takes on a clock.
+# Of the processor, so that it holds on a busy machine; bench/starts.py prints what an answer takes
+# on a clock. Starting takes a quarter of it.
 BUDGET_S = 1.0
 SCOPE = ("--scope", "paths=src/**", "--scope", "hosts=a.test")
-
-
-@cache
-def start_s() -> float:
-    """Return what an ordinary question takes: the interpreter, the grammar, the catalogs."""
-    return min(process("check", "a", *SCOPE).cpu_s for _ in range(3))
+# An interpreter that may not keep its compiled modules compiles them anew at each start.
+ENV = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 def ask(*words: str | bytes, cwd: Path, stdin: bytes = b"") -> Said:
-    """Run a command; once more when it took too long, since a busy machine slows everything."""
-    said = process(*words, cwd=cwd, stdin=stdin)
-    if said.cpu_s - start_s() >= BUDGET_S:
-        said = process(*words, cwd=cwd, stdin=stdin)
-    assert said.cpu_s - start_s() < BUDGET_S, said.cpu_s
+    """Run a command; again when it took too long, since a busy machine slows everything."""
+    for _ in range(3):
+        said = process(*words, cwd=cwd, stdin=stdin, env=ENV)
+        if said.cpu_s < BUDGET_S:
+            break
+    assert said.cpu_s < BUDGET_S, said.cpu_s
     assert said.code in (0, 1, 2), said
     assert "Traceback" not in said.err
     assert "a fault of the broker" not in said.err
@@ -115,6 +110,16 @@ def asked(arguments: object, tool: object = "write_file") -> bytes:
     return json.dumps({"scope": ["paths=src/**"], "tool": tool, "arguments": arguments}).encode()
 
 
+def inside(levels: int, content: object) -> dict[str, object]:
+    """Return the arguments of a call that holds a call that holds a call."""
+    arguments: dict[str, object] = {"path": "src/a", "content": content}
+    tool = "write_file"
+    for _ in range(levels):
+        arguments = {"operations": [{"tool": tool, "args": arguments}]}
+        tool = "batch"
+    return arguments
+
+
 HUGE: dict[str, Callable[[], bytes]] = {
     "10 MB of text": lambda: asked({"path": "src/a", "content": "x" * 10_000_000}),
     "10 MB of path": lambda: asked({"path": "src/" + "a/" * 5_000_000, "content": ""}),
@@ -134,6 +139,20 @@ HUGE: dict[str, Callable[[], bytes]] = {
     "1,000 deep": lambda: (
         b'{"scope":["paths=src"],"tool":"x","arguments":' + b'{"a":[' * 450 + b"]}" * 450 + b"}"
     ),
+    "10,000 small patterns": lambda: json.dumps(
+        {
+            "scope": [f"paths={','.join(f'*{n}{k}' for n in range(999))},s*/*" for k in range(10)],
+            "tool": "read_file",
+            "arguments": {"path": "src/a"},
+        }
+    ).encode(),
+    "8,000 stars": lambda: json.dumps(
+        {
+            "scope": [f"paths={','.join(f'*{n}*/b' for n in range(999))},s*/*"] * 8,
+            "tool": "read_many",
+            "arguments": {"paths": [f"src/{n}" for n in range(9_999)]},
+        }
+    ).encode(),
     "100,000 items": lambda: asked({"paths": ["src/a"] * 100_000}, "read_many"),
     "100,000 different paths": lambda: asked(
         {"paths": [f"src/{n}" for n in range(100_000)]}, "read_many"
@@ -141,6 +160,49 @@ HUGE: dict[str, Callable[[], bytes]] = {
     "100,000 paths of an unknown tool": lambda: asked(
         {"paths": [f"src/{n}" for n in range(100_000)]}, "novel"
     ),
+    "100,000 absent folders": lambda: asked(
+        {"paths": [f"src/{n}/a/b/c" for n in range(100_000)]}, "read_many"
+    ),
+    "100,000 steps up": lambda: asked(
+        {"paths": [f"src/{n}/../{n}" for n in range(100_000)]}, "read_many"
+    ),
+    "long absent paths": lambda: asked(
+        {"paths": [f"src/{n}/" + "a/" * 30_000 for n in range(40)]}, "read_many"
+    ),
+    "100,000 URLs": lambda: asked({"urls": [f"https://a{n}.test/" for n in range(100_000)]}, "got"),
+    "100,000 headers": lambda: asked(
+        {"url": "https://a.test/", "headers": {f"x{n}": "y" for n in range(100_000)}}, "fetch"
+    ),
+    "80,000 hosts": lambda: asked(
+        {"url": "https://a.test/", "headers": [["Host", f"a{n}.test"] for n in range(80_000)]},
+        "fetch",
+    ),
+    "100,000 files of a patch": lambda: asked(
+        {"patch": "".join(f"*** Add File: src/{n}\n+x\n" for n in range(100_000))}, "apply_patch"
+    ),
+    "10 MB of patch": lambda: asked(
+        {"patch": "*** Add File: src/a\n" + "+x\n" * 3_300_000}, "apply_patch"
+    ),
+    "4 MB of patch": lambda: asked(
+        {"patch": "--- a/src/a\n+++ b/src/a\n@@ -1 +1,999999 @@\n" + "+a\n" * 999_999},
+        "apply_patch",
+    ),
+    "100,000 calls in a call": lambda: asked(
+        {"operations": [{"tool": "read_file", "args": {"path": "src/a"}}] * 100_000}, "batch"
+    ),
+    "100,000 paths in 900 calls": lambda: asked(
+        {
+            "operations": [
+                {"tool": "read_many", "args": {"paths": [f"src/{k}/{n}" for n in range(110)]}}
+                for k in range(900)
+            ]
+        },
+        "batch",
+    ),
+    "20 calls, each in the one before": lambda: asked(inside(20, list(range(100_000))), "batch"),
+    "100,000 rows": lambda: asked([{"file": f"src/{n}", "n": n} for n in range(100_000)], "novel"),
+    "100,000 numbers of an unknown tool": lambda: asked({"n": list(range(100_000))}, "novel"),
+    "10 MB of empty objects": lambda: asked({"x": [{}] * 2_500_000}, "novel"),
     "100,000 searched folders": lambda: asked(
         {"pattern": "x", "path": [f"src/{n}" for n in range(100_000)]}, "grep"
     ),
@@ -181,6 +243,32 @@ def test_huge_and_deep(name: str, tmp_path: Path) -> None:
     first, second = said.rows()
     assert first["decision"] in {"allow", "refuse", "error"}
     assert second["decision"] == "allow"
+
+
+def test_links_that_go_on_and_on(tmp_path: Path) -> None:
+    """Forty links of two thousand parts each, gone through ten thousand times, are answered too."""
+    for n in range(40):
+        (tmp_path / f"l{n}").symlink_to("./" * 2_000 + (f"l{n - 1}" if n else "none"))
+    for last in ("l39/{}", "l39/./{}/.."):
+        names = [last.format(n) for n in range(9_999)]
+        said = batch(asked({"paths": names}, "read_many"), tmp_path)
+        [answer] = said.rows()
+        assert "too many parts" in str(answer["reason"])
+
+
+@pytest.mark.parametrize("tool", ["read_many", "novel"])
+def test_as_many_places_as_one_call_may_touch(tool: str, tmp_path: Path) -> None:
+    """Ten thousand places are read, and all of them are judged; one more is said to be too many."""
+    names = [f"src/{n}" for n in range(10_000)]
+    asking = {"scope": ["paths=src/**", f"tools={tool}"], "tool": tool}
+    rows = [
+        {**asking, "arguments": {"paths": paths}}
+        for paths in (names, [*names[:-1], "lib"], [*names, "src/x"])
+    ]
+    answers = batch("\n".join(map(json.dumps, rows)).encode(), tmp_path).rows()
+    assert [answer["decision"] for answer in answers] == ["allow", "refuse", "refuse"]
+    assert "`lib`" in answers[1]["reason"]
+    assert "more than 10000 different places: split it" in answers[2]["reason"]
 
 
 def test_surrogates_survive(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_many_paths_in_one_call_are_read_as_each_alone(
     key = "paths" if tool == "read_many" else "path"
     found = resolver.resolve(tool, {key: texts, "pattern": "x", "content": ""}, cwd=cwd)
     subjects = iter(found.paths)
-    for n, text in enumerate(texts):
+    for text in dict.fromkeys(texts):  # what comes again leads to the same place
         alone = resolver.resolve(tool, {key: text, "pattern": "x", "content": ""}, cwd=cwd)
         for path in alone.paths:
             one = next(subjects)
@@ -238,7 +238,8 @@ def test_many_paths_in_one_call_are_read_as_each_alone(
             if tool == "read_many":
                 assert_where_it_leads(one, os.path.join(root, cwd or "", text), str(root))
         if alone.fault is not None:
-            assert found.fault == replace(alone.fault, argument=f"{key}[{n}]")
+            where = f"{key}[{texts.index(text)}]"
+            assert found.fault == replace(alone.fault, argument=where)
             break
     else:
         assert found.fault is None
@@ -270,8 +271,9 @@ def test_the_parts_of_many_paths_are_counted_alike(
     """A call has as many parts as may be read whether or not its folders are known."""
     resolver = Resolver(build(folder, [("a/b", "file")]), CATALOGS)
     monkeypatch.setattr("broker.resolution.realpaths.MAX_PATH_STEPS", 20)
-    assert resolver.resolve("read_many", {"paths": ["a/b"] * 10}).fault is None
-    fault = resolver.resolve("read_many", {"paths": ["a/b"] * 11}).fault
+    names = [f"a/{name}" for name in "bcdefghijkl"]
+    assert resolver.resolve("read_many", {"paths": names[:10]}).fault is None
+    fault = resolver.resolve("read_many", {"paths": names}).fault
     assert fault is not None
     assert fault.argument == "paths[10]"
     assert "too many parts" in fault.reason

@@ -251,6 +251,7 @@ def undocumented(root: Path) -> list[str]:
                 for part in [node, *inner]
                 if isinstance(part, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
                 if not part.name.startswith("_") and not ast.get_docstring(part)
+                if not any(_name(d) == "overload" for d in part.decorator_list)
                 if not (isinstance(node, ast.ClassDef) and node.name.startswith("_"))
             ]
     return wrong

@@ -59,6 +59,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "doors": (
         "service.",
         "api",
+        "frameworks.",
         "loopback.",
         "hook",
         "hookclient",

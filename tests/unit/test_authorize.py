@@ -8,6 +8,7 @@ from broker.authorize import ASK, authorize, enforce
 from broker.calls import Call, Decision, Fault, PathSubject, Refusal, UrlSubject
 from broker.caveats import Caveat, calls, hosts, paths, reads, tools, until, writes
 from broker.errors import Refused
+from broker.limits import MAX_QUICK_CHARS
 from broker.ticket import Ticket, attenuate, mint
 
 KEY = bytes(32)
@@ -310,3 +311,31 @@ def test_enforce() -> None:
     with pytest.raises(Refused, match="not in tools") as raised:
         enforce(refused)
     assert raised.value.detail["decision"] is refused
+
+
+def test_a_call_too_large_to_compare_is_refused() -> None:
+    """Many places times many starred patterns are too much, for every narrower ticket as well."""
+    starred = minted(paths("src/**", *[f"*x{n}" for n in range(999)]))
+    few = Call("read", paths=tuple(read(f"src/{n}/") for n in range(500)))
+    many = Call("read", paths=tuple(read(f"src/{n}/") for n in range(5_000)))
+    assert authorize(starred, few, 0).allowed
+    found = refusal(starred, many)
+    assert found.caveat == "call"
+    assert "999 patterns with wildcards: split it into several calls" in found.reason
+    assert refusal(attenuate(starred, paths("src")), many) == found
+    assert authorize(minted(paths("src/**", "*x0", "*x1")), many, 0).allowed
+    inner = Call("batch", nested=(many,))
+    assert refusal(starred, inner).caveat == "call"
+    tooled = minted(tools(*[f"x*{n}*y" for n in range(1_000)], "batch"))
+    assert refusal(tooled, Call("batch", nested=(Call("t" * 256),) * 1_000)).caveat == "call"
+
+
+def test_a_very_long_place_has_no_shortcut() -> None:
+    """Whether a place is too long to compare does not hang on what a ticket could allow at once."""
+    starred = minted(paths("src/**", *[f"*x{n}" for n in range(1_000)]), tools("read"))
+    more = attenuate(starred, *[paths("src/**", *[f"*x{n}" for n in range(999)])] * 3)
+    for length, allowed in ((MAX_QUICK_CHARS, True), (65_000, False)):
+        place = "src/" + "a" * (length - 5) + "/"
+        call = Call("read", paths=(read(place),))
+        assert authorize(more, call, 0).allowed is allowed
+        assert authorize(attenuate(more, paths("src")), call, 0).allowed is allowed

@@ -102,3 +102,12 @@ def test_every_list_that_is_there_must_cover() -> None:
 def test_equal_lists_share_their_bounds() -> None:
     """Bounds depend on the lists alone, and are made once."""
     assert root_bounds((tools("a"),)) is root_bounds((tools("a"),))
+
+
+def test_starred_patterns_are_counted_along_the_chain() -> None:
+    """Plain names, beginnings and hosts cost nothing; a narrower link never lowers the count."""
+    root = root_bounds((paths("src/**", "a", "*.py"), tools("read", "get_*"), hosts("*.test")))
+    assert root.stars == 2
+    child = narrow(root, (paths("src/a"), tools("read")))
+    assert child.stars == 2
+    assert narrow(child, (reads("src/a/**/b", "src/a"),)).stars == 3

@@ -20,6 +20,7 @@ from broker.calls import (
     Refusal,
     UrlSubject,
 )
+from broker.limits import MATCH_SETUP_CHARS, MAX_QUICK_CHARS
 
 VALUES = [
     PathSubject("path", "src/a.py", "read", ("src/a.py/",)),
@@ -82,3 +83,18 @@ def count(call: Call) -> int:
 def test_the_cost_is_the_number_of_calls(call: Call) -> None:
     """A call costs itself and every call inside it, however deep."""
     assert call.cost() == count(call)
+
+
+def test_the_extent_of_a_call() -> None:
+    """Every name and place counts with its length and what one comparison takes to begin."""
+    place = PathSubject("path", "src/a", "write", ("src/a/", "lib/"))
+    inner = Call("in", paths=(place,))
+    assert inner.extent() == 3 * MATCH_SETUP_CHARS + 2 + 6 + 4
+    assert Call("out", nested=(inner, inner)).extent() == MATCH_SETUP_CHARS + 3 + 2 * inner.extent()
+
+
+def test_a_place_of_any_length_has_a_shape_or_none() -> None:
+    """A place that is longer than is compared unmeasured is nothing for the quick road."""
+    for chars, shape in ((MAX_QUICK_CHARS, "read"), (MAX_QUICK_CHARS + 1, "other")):
+        path = PathSubject("path", "a", "read", ("a" * (chars - 1) + "/",))
+        assert Call("read", paths=(path,)).shape == shape

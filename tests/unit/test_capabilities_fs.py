@@ -181,6 +181,8 @@ def test_where_a_path_leads(stage: Stage) -> None:
     assert stage.fs.real(f"{root}/to/../x") == f"{root}/a/x"
     assert stage.fs.real(f"{root}/a/up") == os.path.dirname(root)
     assert stage.fs.real(f"{root}/missing/./y") == f"{root}/missing/y"
+    for path in ("to/x", "./a//b", "to/../x", "missing/y", "a/up", ".", f"{root}/to"):
+        assert stage.fs.real(path, root) == stage.fs.real(os.path.join(root, path))
 
 
 def test_a_pipe_is_neither_read_nor_waited_for(tmp_path: Path) -> None:

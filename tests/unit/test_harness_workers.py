@@ -20,14 +20,13 @@ def test_work_comes_back_with_its_result_or_its_error() -> None:
     assert workers.submit(lambda: 43).result(10) == 43
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_work_that_ends_its_thread_has_an_end_too() -> None:
     """Nobody waits for a result that will not come."""
 
     def leave() -> None:
         raise SystemExit
 
-    with pytest.raises(RuntimeError, match="ended its thread"):
+    with pytest.raises(RuntimeError, match="end its thread"):
         Workers().submit(leave).result(10)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+import broker.resolution.patches
 from broker.resolution.patches import PatchError, patched
 
 SECTIONED = """*** Begin Patch
@@ -102,3 +105,38 @@ def test_a_link_may_be_deleted_by_a_patch() -> None:
     assert patched(text) == ("l",)
     spoken = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+new file mode 120000\n"
     assert patched(spoken) == ("x",)
+
+
+class _All:
+    """Holds everything."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+MARKS = """--- a/x|+++ b/x|--- |+++|@@ -1,3 +1,2 @@|@@ -1 +1 @@ f|@@ -0,0 +1,9 @@|x|+++|---|  |
+diff --git a/x b/x|*** Add File: y|  *** Move to: z|+*** Add File: y| --- a|rename from q|copy to r|
+index|new mode 120000|new file mode 100644|index 0f..0e 120000|+a|-a| a||\r|+\r|\\ No newline"""
+LINES = st.sampled_from(MARKS.replace("|\n", "|").split("|"))
+
+
+@given(
+    st.lists(LINES | st.text("+-* @dnircx\r", max_size=6), max_size=12),
+    st.sampled_from(["\n", "\r\n"]),
+)
+@example(["@@ -1,2 +1,2 @@", "", "\r", " a", "--- a/x", "+++ b/x"], "\n")
+@example(["@@ -1 +1,3 @@", "-a", "+b", "rename from q", "rename from q"], "\n")
+def test_plain_lines_are_passed_as_if_they_were_read(lines: list[str], end: str) -> None:
+    """Passing by most lines at a glance gives the same names and errors as reading each."""
+    text = end.join(lines)
+
+    def told() -> object:
+        try:
+            return patched(text)
+        except PatchError as error:
+            return str(error)
+
+    quick = told()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker.resolution.patches, "_OPENS", _All())
+        assert told() == quick

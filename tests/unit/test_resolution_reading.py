@@ -463,22 +463,71 @@ def test_a_role_that_nothing_reads_is_not_text(read: Read) -> None:
 def test_the_number_of_subjects_is_bounded(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many places as the limit says are judged; one more is unreadable."""
     monkeypatch.setattr(broker.resolution.reading, "MAX_SUBJECTS", 50)
-    assert len(read({"p": ["a"] * 50}, p="path-read").paths) == 50
-    for arguments in ({"p": ["a"] * 51}, {"x": ["/a"] * 51}, {"x": ["https://a.example"] * 51}):
-        with pytest.raises(Unreadable, match="more than 50 places"):
-            read(arguments, p="path-read")
+    names = [f"a{n}" for n in range(51)]
+    headers = [["Host", f"{name}.example"] for name in names]
+    assert len(read({"p": names[:50]}, p="path-read").paths) == 50
+    assert len(read({"h": headers[:50]}, h="headers").urls) == 50
+    for arguments in (
+        {"p": names},
+        {"p": [{"of": name} for name in names]},
+        {"x": [f"/{name}" for name in names]},
+        {"x": [f"https://{name}.example" for name in names]},
+        {"h": headers},
+    ):
+        with pytest.raises(Unreadable, match="different places: split it into several calls"):
+            read(arguments, p="path-read", h="headers")
+
+
+def test_what_comes_again_counts_once(read: Read) -> None:
+    """A text that an argument holds again is judged where it first stands, and nowhere else."""
+    again = ["src/b", "src/a", "src/b", "./src/b", "src/a"]
+    first = [("p[0]", ("src/b/",)), ("p[1]", ("src/a/",)), ("p[3]", ("src/b/",))]
+    assert [(p.argument, p.places) for p in read({"p": again}, p="path-read").paths] == first
+    mixed = [*again, {"k": ["src/a", "c"]}]
+    found = read({"p": mixed}, p="path-read").paths
+    assert [(p.argument, p.places) for p in found] == [*first, ("p[5].k[1]", ("c/",))]
+    urls = ["https://b.example", "https://a.example", "https://b.example"]
+    assert [u.argument for u in read({"u": urls}, u="url").urls] == ["u[0]", "u[1]"]
+    rows = [
+        {"file": "b"},
+        {"file": "a"},
+        {"file": "b"},
+        {"note": "b"},
+        {"url": "https://b.example"},
+    ]
+    found = read({"rows": [*rows, *rows]})
+    assert [p.argument for p in found.paths] == ["rows[0].file", "rows[1].file"]
+    assert [u.argument for u in found.urls] == ["rows[4].url"]
+    hosts = [["Host", "b.example"], ["Host", "a.example"], ["host", "b.example"]]
+    assert [u.host for u in read({"h": hosts}, h="headers").urls] == ["b.example", "a.example"]
+
+
+def test_two_arguments_are_judged_each_on_its_own(read: Read) -> None:
+    """What one argument reads and another writes counts twice, as does what starts elsewhere."""
+    found = read({"p": ["src/a"], "w": ["src/a", "src/a"]}, p="path-read", w="path-write")
+    assert seen(found) == [("p[0]", "read", ("src/a/",)), ("w[0]", "write", ("src/a/",))]
+    inner = {"cwd": Argument("cwd")}
+    values = {"rows": [{"cwd": "src", "file": "a"}, {"cwd": "lib", "file": "a"}], "file": "a"}
+    found = read(values, rows=Argument("text", fields=inner))
+    written = [(p.argument, p.places) for p in found.paths if p.access == "write"]
+    assert written == [
+        ("rows[0].file", ("src/a/",)),
+        ("rows[1].file", ("lib/a/",)),
+        ("file", ("a/",)),
+    ]
 
 
 def test_what_all_places_take_is_bounded(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names are counted as they are spelled out: a long folder counts with each name in it."""
     monkeypatch.setattr(broker.resolution.reading, "MAX_SUBJECT_CHARS", 20_000)
     far = "/" + "d" * 250
-    assert len(read({"cwd": far, "p": ["a"] * 60}, cwd="cwd", p="path-read").paths) == 61
+    names = [f"a{n}" for n in range(90)]
+    assert len(read({"cwd": far, "p": names[:60]}, cwd="cwd", p="path-read").paths) == 61
     for arguments in (
-        {"cwd": far, "p": ["a"] * 90},
-        {"x": [far] * 90},
-        {"x": {"k" * 200: ["./a"] * 90}},
-        {"x": [f"https://a.example{far}"] * 90},
+        {"cwd": far, "p": names},
+        {"x": [far + name for name in names]},
+        {"x": {"k" * 200: [f"./{name}" for name in names]}},
+        {"x": [f"https://a.example{far}{name}" for name in names]},
     ):
-        with pytest.raises(Unreadable, match="more than 20000 characters"):
+        with pytest.raises(Unreadable, match="places take more than"):
             read(arguments, cwd="cwd", p="path-read")

@@ -161,6 +161,39 @@ def test_the_steps_of_one_call_are_bounded(root: Path) -> None:
         walk.follow(long)
 
 
+def test_the_parts_of_links_count(root: Path) -> None:
+    """Links with targets of a thousand parts do not make one short path endless."""
+    for n in range(MAX_LINK_HOPS):
+        (root / f"hop{n}").symlink_to("./" * 1_000 + (f"hop{n - 1}" if n else "src"))
+    last = f"{root}/hop{MAX_LINK_HOPS - 1}"
+    walk = PathWalk(str(root), str(root))
+    times = MAX_PATH_STEPS // (1_000 * MAX_LINK_HOPS)
+    for _ in range(times):
+        assert walk.follow(last) == f"{root}/src"
+    with pytest.raises(PathError, match="too many parts"):
+        walk.follow(last)
+
+
+def test_what_is_not_there_is_read_on_as_text(root: Path) -> None:
+    """Below an absent entry parts add up, and a step up is a look at the disk again."""
+    walk = PathWalk(str(root), str(root))
+    due = {
+        "none//a/./b/": "none/a/b",
+        "none/a/../b": "none/b",
+        "none/../src/a.py": "src/a.py",
+        "none/a/../../src/./none/../a.py": "src/a.py",
+        "none/../x/a": "/x/a",
+    }
+    (root / "x").unlink()
+    (root / "x").symlink_to("/x")
+    for spelled, place in due.items():
+        found = walk.follow(f"{root}/{spelled}")
+        assert found == (place if place[0] == "/" else f"{root}/{place}")
+        assert found == os.path.realpath(f"{root}/{spelled}")
+    with pytest.raises(PathError, match="is not a folder"):
+        walk.follow(f"{root}/none/../src/a.py/none")
+
+
 def test_a_name_in_a_known_folder_is_looked_at(root: Path) -> None:
     """One look tells what it is; a link, or more parts than may be read, has to be followed."""
     os.link(root / "src" / "a.py", root / "twin")

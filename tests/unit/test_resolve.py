@@ -14,6 +14,7 @@ from broker.catalogs import load_catalogs
 from broker.errors import InputError
 from broker.limits import (
     MAX_ARGUMENT_DEPTH,
+    MAX_CALL_LEVELS,
     MAX_NESTED_CALLS,
     MAX_SUBJECT_CHARS,
     MAX_SUBJECTS,
@@ -249,9 +250,32 @@ def test_the_number_of_inner_calls_is_bounded(resolver: Resolver) -> None:
     assert any(c.fault is not None for c in (over, *over.nested))
 
 
+def test_the_levels_of_inner_calls_are_bounded(resolver: Resolver) -> None:
+    """Each level is read, and written down for its digest, once more: so there are few."""
+
+    def inside(levels: int) -> dict[str, object]:
+        call: dict[str, object] = {"tool": "get_time"}
+        for _ in range(levels):
+            call = {"tool": "batch", "args": {"operations": [call]}}
+        return call
+
+    def faults(call: Call) -> list[str]:
+        own = [call.fault.reason] if call.fault else []
+        return own + [reason for inner in call.nested for reason in faults(inner)]
+
+    most = resolver.resolve("batch", {"operations": [inside(MAX_CALL_LEVELS - 1)]})
+    assert faults(most) == []
+    assert most.cost() == MAX_CALL_LEVELS + 1
+    [reason] = faults(resolver.resolve("batch", {"operations": [inside(MAX_CALL_LEVELS)]}))
+    assert "more than 8 levels" in reason
+    wide = resolver.resolve("batch", {"operations": [inside(2)] * 20})
+    assert faults(wide) == []  # calls beside each other are no levels
+
+
 def test_the_places_of_all_inner_calls_are_bounded(resolver: Resolver) -> None:
     """Spreading paths over inner calls does not lift the limit."""
-    half = {"tool": "read_many", "args": {"paths": ["src/a.py"] * (MAX_SUBJECTS // 2)}}
+    names = [f"src/{n}" for n in range(MAX_SUBJECTS // 2)]
+    half = {"tool": "read_many", "args": {"paths": names}}
     call = resolver.resolve("batch", {"operations": [half, half, half]})
     assert call.nested[0].fault is None
     assert call.nested[2].fault is not None

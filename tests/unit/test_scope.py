@@ -15,7 +15,13 @@ from broker import scope
 from broker.caveats import KINDS, Caveat
 from broker.errors import PolicyError, ScopeError
 from broker.instants import SECOND, parse_instant
-from broker.limits import MAX_CAVEATS, MAX_SCOPE_CHARS, MAX_SCOPE_ITEMS, MAX_SCOPE_TEXTS
+from broker.limits import (
+    MAX_CAVEATS,
+    MAX_SCOPE_CHARS,
+    MAX_SCOPE_ITEMS,
+    MAX_SCOPE_PATTERNS,
+    MAX_SCOPE_TEXTS,
+)
 from broker.scope import parse_scope, render
 
 AT = parse_instant("2026-01-01T12:00:00Z")
@@ -165,6 +171,9 @@ def test_ceilings_hold_at_their_number() -> None:
     assert len(longest) == MAX_SCOPE_CHARS
     assert read(longest)
     assert fault(longest + "c").offset == MAX_SCOPE_CHARS
+    full = [f"paths={items}"] * (MAX_SCOPE_PATTERNS // MAX_SCOPE_ITEMS)
+    assert len(read(*full)) == len(full)
+    assert "hold more than 8192 items together" in fault(*full, "tools=a").message
     assert len(read(*["calls=1"] * MAX_SCOPE_TEXTS)) == MAX_SCOPE_TEXTS
     assert "texts in one scope" in fault(*["calls=1"] * (MAX_SCOPE_TEXTS + 1)).message
 

@@ -54,6 +54,24 @@ def test_a_decision_tells_what_it_touched() -> None:
     }
 
 
+def test_only_what_is_kept_of_a_huge_call_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The subjects that are only counted, in inner calls too, are not spelled out for it."""
+    spelled: list[str] = []
+
+    def count(text: str, limit: int = MAX_TEXT_CHARS) -> str:
+        spelled.append(text[:limit])
+        return text
+
+    monkeypatch.setattr("broker.sessions.records.told", count)
+    inner = Call("x", paths=(INSIDE,) * 3, command="ls", nested=(Call("y", urls=(URL,) * 4),))
+    call = Call("edit", paths=(INSIDE,) * 500, urls=(URL,) * 2, nested=(inner,) * 2)
+    kept = subjects(call)
+    assert len(kept) == MAX_SUBJECTS_KEPT + 1
+    assert kept[-1] == {"more": 500 + 2 + 2 * (3 + 1 + 4) - MAX_SUBJECTS_KEPT}
+    assert len(spelled) == MAX_SUBJECTS_KEPT
+    assert "more" not in subjects(Call("edit", paths=(INSIDE,) * MAX_SUBJECTS_KEPT))[-1]
+
+
 def test_a_search_tells_that_it_read_all_below() -> None:
     """What was searched is recorded by its own place, with the word that all below was read."""
     folder = PathSubject("path", "./src", "read", ("src/",), "/ws/src", below=True)

@@ -1,0 +1,279 @@
+"""
+A plain function as a tool: decided before it runs, recorded when it ends.
+
+Decided here: how a call's arguments become the JSON that is decided, and that what was decided
+is what runs: the function gets copies, which nobody else can change in between. Not decided
+here: what passes (``broker.authorize``), and which ticket applies (``broker.frameworks.holding``).
+
+Rules a maintainer keeps: the function does not run before the decision, and not at all after a
+refusal; an argument that cannot be told in JSON is refused, never left out unasked; a decision
+that is waited for in vain (a cancelled task) runs nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import PurePath
+from typing import Final, ParamSpec, TypeVar, cast, overload
+
+from broker.authorize import ASK, enforce
+from broker.errors import InputError, Refused, StoreError
+from broker.frameworks.holding import Holder, current
+from broker.limits import MAX_ARGUMENT_DEPTH
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CALL_BYTES: Final = 8
+_SCALARS: Final = (str, int, float, bool, type(None))
+
+
+class _NotPlain(Exception):
+    """A value that JSON has no word for; its text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """A function, and how its calls are told."""
+
+    function: Callable[..., object]
+    signature: inspect.Signature
+    name: str
+    server: str | None
+    left_out: frozenset[str]
+
+    def start(self, args: tuple[object, ...], kwargs: dict[str, object]) -> _Running:
+        """
+        Have a call decided.
+
+        Raises:
+            Refused: it may not run.
+            InputError: no session is open here.
+            TypeError: the function takes no such arguments.
+        """
+        found = self.signature.bind(*args, **kwargs)
+        found.apply_defaults()
+        held, call_id = current(), os.urandom(_CALL_BYTES).hex()
+        try:
+            told = self._told(found)
+        except _NotPlain as error:
+            # Asked all the same, with what is no object, so that the refusal is recorded.
+            held.check(self.name, str(error), call_id=call_id, server=self.server)
+            raise Refused(f"{error}; {ASK}", caveat="call") from None
+        try:
+            cwd = os.getcwd()
+        except OSError:
+            cwd = ""  # the folder is gone: refused, and recorded
+        enforce(held.check(self.name, told, call_id=call_id, server=self.server, cwd=cwd))
+        return _Running(self.function, found, held, call_id)
+
+    def _told(self, found: inspect.BoundArguments) -> dict[str, object]:
+        """Return the arguments as JSON to decide, and put copies in their place to run with."""
+        told: dict[str, object] = {}
+        for name, value in found.arguments.items():
+            if name in self.left_out:
+                continue
+            try:
+                plain, copied = _plain(value, MAX_ARGUMENT_DEPTH)
+            except _NotPlain as error:
+                raise _NotPlain(f"argument `{name}` of `{self.name}`: {error}") from None
+            found.arguments[name] = copied
+            more = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            for key, item in cast(dict[str, object], plain).items() if more else [(name, plain)]:
+                if key in told:  # beside a parameter that takes no name
+                    raise _NotPlain(f"argument `{key}` of `{self.name}` is given twice")
+                told[key] = item
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A call that was allowed and has not ended."""
+
+    function: Callable[..., object]
+    found: inspect.BoundArguments
+    held: Holder
+    call_id: str
+
+    def begin(self) -> object:
+        """Call the function, with what was decided."""
+        return self.function(*self.found.args, **self.found.kwargs)
+
+    def ended(self, *, ok: bool, output: object = None) -> None:
+        """Record the end. Where that fails the session allows nothing any more."""
+        try:
+            plain = _plain(output, MAX_ARGUMENT_DEPTH)[0]
+        except _NotPlain:
+            plain = None
+        with suppress(StoreError):
+            self.held.result(self.call_id, ok=ok, output=plain)
+
+
+@overload
+def guarded(function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def guarded(
+    *, tool: str | None = ..., server: str | None = ..., leave_out: tuple[str, ...] = ...
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def guarded(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    tool: str | None = None,
+    server: str | None = None,
+    leave_out: tuple[str, ...] = (),
+) -> Callable[..., object]:
+    """
+    Have each call of a function decided under the ticket of the block that surrounds the call.
+
+    Functions, coroutine functions, generators and async generators stay what they are. What is
+    decided are the arguments by their names, defaults included: JSON values, tuples and paths.
+
+    Args:
+        tool: the tool's name in scopes and catalogs; the function's name by default.
+        server: the MCP server that answers, where the function stands for one's tool.
+        leave_out: parameters that are not the model's to choose, such as ``self`` or a context.
+
+    Raises:
+        InputError: a parameter to leave out that the function has not, or something that has no
+            signature. At a call: no session is open.
+        Refused: at a call: it may not run; ``detail["decision"]`` is the decision, if it came so
+            far, and the message is meant for the model.
+
+    >>> @guarded(tool="read")
+    ... def read_file(path: str) -> str:
+    ...     return "text of " + path
+    >>> read_file("a.py")
+    Traceback (most recent call last):
+    broker.errors.InputError: no session is open here: ...
+    """
+    if function is None:
+        return lambda found: _wrapped(found, tool, server, leave_out)
+    return _wrapped(function, tool, server, leave_out)
+
+
+def _wrapped(
+    function: Callable[..., object],
+    tool: str | None,
+    server: str | None,
+    leave_out: tuple[str, ...],
+) -> Callable[..., object]:
+    name = getattr(function, "__name__", "")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name or function!r}` has no signature to tell its calls by") from None
+    unknown = set(leave_out) - signature.parameters.keys()
+    if unknown:
+        has = ", ".join(signature.parameters) or "none"
+        raise InputError(f"`{name}` has no parameter `{min(unknown)}` to leave out; it has: {has}")
+    made = _Tool(function, signature, tool or name, server, frozenset(leave_out))
+    if not made.name:
+        raise InputError("a tool has a name: say `@guarded(tool=…)`")
+    if inspect.isasyncgenfunction(function):
+        return wraps(function)(_async_generator(made))
+    if inspect.isgeneratorfunction(function):
+        return wraps(function)(_generator(made))
+    if inspect.iscoroutinefunction(function):
+        return wraps(function)(_coroutine(made))
+    return wraps(function)(_function(made))
+
+
+def _function(tool: _Tool) -> Callable[..., object]:
+    def call(*args: object, **kwargs: object) -> object:
+        running = tool.start(args, kwargs)
+        try:
+            output = running.begin()
+        except BaseException:
+            running.ended(ok=False)
+            raise
+        running.ended(ok=True, output=output)
+        return output
+
+    return call
+
+
+def _coroutine(tool: _Tool) -> Callable[..., object]:
+    async def call(*args: object, **kwargs: object) -> object:
+        from asyncio import to_thread  # noqa: PLC0415 - loaded already where it is needed
+
+        # A decision waits for the disk, which the loop must not. A task that is cancelled here
+        # leaves a decision without a call; the other way round cannot be.
+        running = await to_thread(tool.start, args, kwargs)
+        try:
+            output = await cast(Awaitable[object], running.begin())
+        except BaseException:
+            running.ended(ok=False)
+            raise
+        await to_thread(running.ended, ok=True, output=output)
+        return output
+
+    return call
+
+
+def _generator(tool: _Tool) -> Callable[..., object]:
+    def call(*args: object, **kwargs: object) -> Generator[object, object, object]:
+        running = tool.start(args, kwargs)
+        try:
+            output = yield from cast(Generator[object, object, object], running.begin())
+        except BaseException:
+            running.ended(ok=False)
+            raise
+        running.ended(ok=True)
+        return output
+
+    return call
+
+
+def _async_generator(tool: _Tool) -> Callable[..., object]:
+    async def call(*args: object, **kwargs: object) -> AsyncGenerator[object, None]:
+        from asyncio import to_thread  # noqa: PLC0415 - as above
+
+        running = await to_thread(tool.start, args, kwargs)
+        try:
+            inner = cast(AsyncGenerator[object, None], running.begin())
+            async with aclosing(inner) as items:
+                async for item in items:
+                    yield item
+        except BaseException:
+            running.ended(ok=False)
+            raise
+        await to_thread(running.ended, ok=True)
+
+    return call
+
+
+def _plain(value: object, depth: int) -> tuple[object, object]:
+    """
+    Return a value as JSON, and a copy that shares nothing with it that could be changed.
+
+    Exact types only: a subclass of ``str`` may say one thing here and another to the function.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value, value
+    if depth <= 1:
+        raise _NotPlain(f"it is nested deeper than {MAX_ARGUMENT_DEPTH} levels")
+    if kind is list or kind is tuple:
+        pairs = [_plain(item, depth - 1) for item in cast(list[object], value)]
+        copies = [copy for _, copy in pairs]
+        return [plain for plain, _ in pairs], copies if kind is list else tuple(copies)
+    if kind is dict:
+        told, copied = {}, {}
+        for key, item in cast(dict[object, object], value).items():
+            if type(key) is not str:
+                raise _NotPlain("an object in it has a name that is no text")
+            told[key], copied[key] = _plain(item, depth - 1)
+        return told, copied
+    if isinstance(value, PurePath) and kind.__module__.partition(".")[0] == "pathlib":
+        return os.fspath(value), value
+    raise _NotPlain(f"a `{kind.__name__}` is no JSON value and no path")

@@ -17,31 +17,19 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from broker.capabilities.bundle import Capabilities, real_capabilities
-from broker.catalogs import load_catalogs
-from broker.config import load_config
 from broker.errors import BrokerError, InputError, ScopeError
-from broker.harness.agent import Agent
-from broker.harness.approval import Approver, ask_at
+from broker.harness.composition import Choices, compose, settle
 from broker.harness.exits import DONE, UNEXPECTED, exit_code
-from broker.harness.files import Files
 from broker.harness.held import Held, LiveSession, OwnSession
-from broker.harness.pipeline import Pipeline
-from broker.harness.registry import Registry
 from broker.harness.script import load_script
 from broker.harness.show import plain, printer
-from broker.harness.spill import Spill
-from broker.harness.tools import TOOLS
-from broker.harness.verify import VerifyGate
 from broker.home import Home
 from broker.intent import TypedLine
-from broker.permissions.depth import USUAL_DEPTH, checked_depth
+from broker.permissions.depth import USUAL_DEPTH
 from broker.permissions.effects import EFFECTS
-from broker.permissions.modes import MODES, read_mode, settled
-from broker.resolve import Resolver
+from broker.permissions.modes import MODES
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import Session
-
-RESULTS = "results"  # the folder of long results, in the state folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +102,16 @@ def parser() -> _Reader:
 
 def run(options: argparse.Namespace, world: Capabilities) -> int:
     """Run the script that the options name."""
-    home = Home.find(world.process.environ)
-    typed = None if options.mode is None else read_mode(options.mode)
-    mode = settled(typed, load_config(home.config).mode, world.process.environ)
-    depth = checked_depth(options.depth)
     said_yes = [effect for effect in options.allow.split(",") if effect]
-    for effect in said_yes:
-        if effect not in EFFECTS:
-            raise InputError(f"no such effect `{effect}`: one of {', '.join(EFFECTS)}")
+    choices = Choices(options.mode, said_yes, options.depth, options.verify or "")
     script = load_script(world.fs, posixpath.join(world.process.cwd, options.script))
-    registry = Registry()
-    with registry.batch() as batch:
-        batch.add(*TOOLS)
+    home, _, _ = settle(
+        world, choices
+    )  # what is wrong with a choice is said before anything begins
     with held_by(options, world, home) as holding:
-        resolver = Resolver(holding.root, load_catalogs(holding.root, home.config), own=home.own())
-        results = posixpath.join(str(home.state), RESULTS, holding.sid)
-        pipeline = Pipeline(
-            holding.held,
-            Approver(resolver, said_yes, ask_at(world.terminal)),
-            world,
-            Files(world.fs, world.fs.real(holding.root)),
-            lambda: registry.current,
-            Spill(world.fs.below(results)),
-        )
-        verify = None
-        if options.verify:
-            verify = VerifyGate(world.process, options.verify, holding.root, told=holding.held.note)
-        agent = Agent(pipeline, script, printer(world.terminal.write), mode, depth, verify)
+        composition = compose(world, holding.root, choices)
+        watcher = printer(world.terminal.write)
+        agent = composition.agent(holding.held, holding.sid, script, watcher)
         agent.run()
     return UNEXPECTED if agent.surprises else DONE
 

@@ -13,26 +13,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from broker.harness.outcome import Called, Caller, Ended, Result, Said, Watcher
 from broker.harness.pipeline import Pipeline
-from broker.harness.script import Model, Script, ToolCall, Turn
+from broker.harness.script import Model, ToolCall, Turn
 from broker.harness.verify import VerifyGate
 from broker.permissions.depth import USUAL_DEPTH, descend
 from broker.permissions.modes import DEFAULT, Mode
 
 
+class Models(Protocol):
+    """Who answers a run: a script, or a provider."""
+
+    def model(self, prompt: str | None = None) -> Model:
+        """Return the model that answers a prompt; without one, the first agent's."""
+
+
 @dataclass(slots=True)
 class Agent:
     """
-    A run of one script: the first agent and the subagents that it calls.
+    One run: the first agent and the subagents that it calls.
 
     ``mode`` is the first agent's, ``depth`` how many agents may stand above one, and ``verify``
     the check that must pass after something was changed.
     """
 
     pipeline: Pipeline
-    script: Script
+    models: Models
     watch: Watcher
     mode: Mode = DEFAULT
     depth: int = USUAL_DEPTH
@@ -51,12 +59,12 @@ class Agent:
         Raises:
             VerifyError: something was changed, and the check did not pass in its attempts.
         """
-        return self._follow(self.script.model(), "main", "", 0, self.mode)
+        return self._follow(self.models.model(), "main", "", 0, self.mode)
 
     def _follow(self, model: Model, actor: str, ticket: str, depth: int, mode: Mode) -> str:
         def delegate(prompt: str, narrow: Callable[[str], str], asked: str | None) -> str:
             below, narrower_mode = descend(depth, self.depth, mode, asked)
-            helper = self.script.model(prompt)
+            helper = self.models.model(prompt)
             name = f"helper-{self._helpers + 1}"
             narrower = narrow(name)
             self._helpers += 1

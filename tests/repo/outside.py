@@ -76,12 +76,12 @@ BROKER: Mapping[str, frozenset[str]] = {
 # Where a run is put together, and nowhere else.
 COMPOSED: Mapping[str, frozenset[str]] = {
     "broker.capabilities.bundle": frozenset({"Capabilities", "real_capabilities"}),
-    "broker.catalogs": frozenset({"load_catalogs"}),
-    "broker.config": frozenset({"load_config"}),
+    "broker.catalogs": frozenset({"Catalogs", "load_catalogs"}),
+    "broker.config": frozenset({"Config", "load_config"}),
     "broker.home": frozenset({"Home"}),
     "broker.intent": frozenset({"TypedLine"}),
 }
-COMPOSITION = "__main__.py"
+COMPOSITION = frozenset({"__main__.py", "composition.py"})
 
 # Names that are there without an import, and reach further than a computation.
 BUILTINS = frozenset(
@@ -100,7 +100,7 @@ def reaches(root: Path, folder: str = "broker/harness") -> list[str]:
     for path in sorted((root / folder).rglob("*.py")):
         name = path.relative_to(root).as_posix()
         package = ".".join(path.relative_to(root).parent.parts)
-        reader = _Reader(package, composes=path.name == COMPOSITION)
+        reader = _Reader(package, composes=path.name in COMPOSITION)
         reader.visit(ast.parse(path.read_text(encoding="utf-8")))
         wrong += [f"{name}:{line}: {fault}" for line, fault in reader.faults]
     return wrong

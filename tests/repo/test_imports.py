@@ -41,6 +41,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "capabilities": ("capabilities.",),
     "session": (
         "catalogs.",
+        "redaction.",
         "boundary",
         "resolution.",
         "resolve",
@@ -67,6 +68,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "launch",
         "harness.",
         "mcp.",
+        "records.",
+        "testing.",
+        "inspection.",
     ),
     "command line": ("cli.",),
 }

@@ -17,7 +17,7 @@ from broker.errors import Refused
 from broker.harness.files import ToolError
 from broker.harness.hooks import HookStop
 from broker.harness.items import Tool
-from broker.harness.outcome import Caller, Result, Stop
+from broker.harness.outcome import STAGES, Caller, Result, Stop
 from broker.harness.registry import Registered
 from broker.harness.schemas import Schema
 from broker.harness.script import ToolCall
@@ -81,6 +81,14 @@ def stopped_by(stop: HookStop) -> Result:
         return Result("refused", f"the hook `{stop.hook}` says no: {stop.reason}", "hook", stop.how)
     text = f"the hook `{stop.hook}` did not answer, so the call was not made: {stop.reason}"
     return Result("failed", text, stop=stop.how)
+
+
+def broke(one: Passing, error: Exception) -> None:
+    """Stop a call in whose way something broke that nobody foresaw: it has no other result."""
+    running = one.stage >= STAGES.index("execute")
+    what = "the tool may have run, and its result is lost" if running else "the call was not made"
+    text = f"{what}: {type(error).__name__}: {error}"
+    one.stop(Result("failed", text, stop="broken", changed=running and one.changes))
 
 
 def denial(why: str) -> Refused:

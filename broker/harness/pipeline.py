@@ -41,7 +41,7 @@ from broker.harness.held import Held
 from broker.harness.hooks import HookStop, run_hooks
 from broker.harness.items import CallHook, HookedCall
 from broker.harness.outcome import STAGES, Caller, CallReport, Result, Watch
-from broker.harness.passing import Passing, denial, invalid, refusal, stopped_by
+from broker.harness.passing import Passing, broke, denial, invalid, refusal, stopped_by
 from broker.harness.registry import Registered
 from broker.harness.script import ToolCall
 from broker.harness.snapshot import changed_paths, freeze, spelled
@@ -97,7 +97,7 @@ class Pipeline:
         now = self.world.clock.monotonic_ns
         passing = [Passing(asked, caller, number, registered, now()) for asked, number in turn]
         for one in passing:
-            self._check(one)
+            contained(partial(self._check, one), partial(broke, one))
         waiting: list[Passing] = []
         for one in passing:
             if one.result is None and not (one.tool and one.tool.parallel):
@@ -231,10 +231,13 @@ class Pipeline:
     def _run_all(self, ready: Sequence[Passing]) -> None:
         """Run calls; more than one only when they may run side by side."""
         if len(ready) == 1:
-            self._run(ready[0])
+            self._run_one(ready[0])
             return
-        for future in [self.workers.submit(partial(self._run, one)) for one in ready]:
+        for future in [self.workers.submit(partial(self._run_one, one)) for one in ready]:
             future.result()
+
+    def _run_one(self, one: Passing) -> None:
+        contained(partial(self._run, one), partial(broke, one))
 
     def _run(self, one: Passing) -> None:
         one.stage = STAGES.index("execute")

@@ -8,8 +8,8 @@ This is a net for accidents, not a wall: a command line has more spellings than 
 holds a command that means harm is a scope without a shell, or a sandbox that holds the scope.
 
 Rules a maintainer keeps: a text that cannot be split as a shell splits it is split at its blanks,
-never passed over; a command inside a command is looked at too, and one that lies too deep is
-refused.
+never passed over; a command inside a command is looked at too; what is too long, too deep or too
+much to be looked at is refused, so that looking has an end.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from typing import Final
 
 from broker.permissions.places import holds_credentials
 
-_MAX_DEPTH: Final = 8
+_MAX_CHARS: Final = 65_536  # characters of one command line
+_MAX_DEPTH: Final = 8  # commands inside commands
+_MAX_INNER: Final = 100  # commands inside one command, side by side
+_MAX_PROGRAMS: Final = 200  # words of one command line that are looked at as programs
 _INNER: Final = re.compile(r"[$<>]\(([^()]*)\)|`([^`]*)`")
-_BOMB: Final = re.compile(r"([\w.:]+)\(\)\{\1\|\1&\};\1")
+_BOMB: Final = re.compile(r"([\w.:]{1,64})\(\)\{\1\|\1&\};\1")
 _DEVICE: Final = re.compile(
     r"/dev/(?!null$|zero$|full$|u?random$|std(?:in|out|err)$|tty\w*$|fd/|pts/|shm/|ptmx$)\S+"
 )
@@ -46,6 +49,11 @@ _STARTERS: Final = frozenset(
 _FORMATS: Final = frozenset(
     ["wipefs", "fdisk", "sfdisk", "sgdisk", "parted", "mkswap", "shred", "blkdiscard"]
 )
+_LOOKED_AT: Final = re.compile(
+    r"rm|find|chmod|chown|chgrp|mv|kill|tee|dd|eval|mkfs.*|[&|]*>{1,2}[&|]*"
+    rf"|{'|'.join(sorted(_SHELLS | _FORMATS))}",
+    re.DOTALL,
+)
 _METADATA: Final = frozenset(
     ["metadata.google.internal", "metadata.goog", "100.100.100.200", "fd00:ec2::254"]
 )
@@ -62,20 +70,30 @@ def catastrophe(text: str, depth: int = 0) -> str | None:
     """
     if depth > _MAX_DEPTH:
         return "it holds commands inside commands inside commands"
+    if len(text) > _MAX_CHARS:
+        return f"it has more than {_MAX_CHARS} characters"
     if _BOMB.search(re.sub(r"\s+", "", text)):
         return "it starts itself without end"
+    inner_left = _MAX_INNER
     while (found := _INNER.search(text)) is not None:
+        if not (inner_left := inner_left - 1):
+            return f"it holds {_MAX_INNER} commands inside one"
         inner = catastrophe(found.group(1) or found.group(2) or "", depth + 1)
         if inner is not None:
             return inner
         text = f"{text[: found.start()]} {text[found.end() :]}"
+    programs_left = _MAX_PROGRAMS
     for words in simple_commands(text):
         start = _start(words)
         if start < len(words) and (why := _stops(words[start:])) is not None:
             return why
         for n, word in enumerate(words):
-            why = _at(posixpath.basename(word), words[n + 1 :], depth)
-            if why is not None:
+            name = posixpath.basename(word)
+            if not _LOOKED_AT.fullmatch(name):
+                continue
+            if not (programs_left := programs_left - 1):
+                return f"it names {_MAX_PROGRAMS} programs that may do harm"
+            if (why := _at(name, words[n + 1 :], depth)) is not None:
                 return why
         for word in words:
             for part in {word, word.split("=", 1)[-1], word.rsplit("@", 1)[-1]}:

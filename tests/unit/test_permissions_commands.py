@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,25 @@ def test_ordinary_work_is_left_alone(text: str) -> None:
 def test_what_lies_too_deep_is_refused() -> None:
     """A command inside commands without end is not followed without end, and does not run."""
     assert catastrophe("eval " * 30 + "true") is not None
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "a ", "rm ", "$(", "$(a)", "`a`", "/", "/a", "./", ">", "> ", "a(){", "=", ":", "sh -c ",
+     "'", "@", "x\n", "a=b ", "sudo ", "#", "\\\n"],
+)  # fmt: skip
+def test_looking_has_an_end(unit: str) -> None:
+    """Text of any shape and length is answered in a short time."""
+    begun = time.process_time()
+    catastrophe(unit * (65_000 // len(unit)))
+    catastrophe(unit * 1_000_000)
+    assert time.process_time() - begun < 5
+
+
+def test_what_is_too_much_to_be_looked_at_is_refused() -> None:
+    """A catastrophe does not hide behind length, number or depth."""
+    for padding in ("true; " * 20_000, "$(a) " * 200, "rm x; " * 300, "eval " * 20):
+        assert catastrophe(f"{padding} rm -rf /"), padding[:10]
 
 
 @given(st.text(max_size=80))

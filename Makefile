@@ -69,6 +69,7 @@ format: $(READY) ## rewrite the sources in the project's format
 bench: $(READY) ## measure the broker
 	@$(PY) bench/run.py
 	@$(PY) bench/receipts.py
+	@$(PY) bench/pipeline.py
 
 .PHONY: wheel-test
 wheel-test: $(READY) ## build sdist and wheel, and test the wheel without the sources

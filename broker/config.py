@@ -5,6 +5,9 @@ The user's configuration: ``broker.toml`` in the configuration folder.
     enabled = true            # false: no veto and no receipt; `broker run` says so loudly
     forward = "auditor.pub"   # every session is forward-secure for this auditor
 
+    [harness]
+    mode = "auto"       # of the reference agent: read-only, ask, auto; see ADR-0029
+
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
     remote = "git@example.com:audit.git"
@@ -28,8 +31,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.errors import ConfigError
+from broker.errors import ConfigError, InputError
 from broker.limits import MAX_CONFIG_BYTES
+from broker.permissions.modes import Mode, read_mode
 
 FILE_NAME: Final = "broker.toml"
 _ANCHOR_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -48,7 +52,7 @@ class AnchorSetting:
 class Config:
     """
     What the user set. ``enabled`` false turns the veto and the receipt off; ``forward`` is the
-    file of an auditor's public key.
+    file of an auditor's public key; ``mode`` is how much the reference agent does unasked.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -57,6 +61,7 @@ class Config:
     enabled: bool = True
     anchors: tuple[AnchorSetting, ...] = ()
     forward: Path | None = None
+    mode: Mode | None = None
 
 
 # The settings of each kind of anchor: True for those that must be there.
@@ -84,15 +89,20 @@ def load_config(folder: Path) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{path}`: {str(error)[:1].lower()}{str(error)[1:]}") from None
     enabled, forward = True, None
+    mode: Mode | None = None
     anchors: list[AnchorSetting] = []
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
             enabled, forward = _broker(path, text, table)
+        elif name == "harness" and isinstance(table, dict):
+            mode = _harness(path, text, table)
         elif name == "anchors" and isinstance(table, dict):
             anchors = [_anchor(path, text, each, found) for each, found in table.items()]
         else:
-            raise _unknown(path, text, name, "the tables are `[broker]` and `[anchors.NAME]`")
-    return Config(enabled, tuple(anchors), forward)
+            raise _unknown(
+                path, text, name, "the tables are `[broker]`, `[harness]` and `[anchors.NAME]`"
+            )
+    return Config(enabled, tuple(anchors), forward, mode)
 
 
 def _broker(path: Path, text: str, table: Mapping[str, object]) -> tuple[bool, Path | None]:
@@ -110,6 +120,19 @@ def _broker(path: Path, text: str, table: Mapping[str, object]) -> tuple[bool, P
         else:
             raise _unknown(path, text, key, "the settings are `enabled` and `forward`")
     return enabled, forward
+
+
+def _harness(path: Path, text: str, table: Mapping[str, object]) -> Mode | None:
+    """Return the mode of the reference agent."""
+    mode: Mode | None = None
+    for key, value in table.items():
+        if key != "mode":
+            raise _unknown(path, text, key, "the setting is `mode`")
+        try:
+            mode = read_mode(str(value))
+        except InputError as error:
+            raise _wrong(path, text, key, f"is a mode: {error.message}") from None
+    return mode
 
 
 def _anchor(path: Path, text: str, name: str, table: object) -> AnchorSetting:
@@ -177,7 +200,7 @@ def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
 def _line(text: str, name: str) -> int:
     """Return the line where a table or key of this name is first written."""
     word = re.compile(
-        rf"^\s*\[?\s*(?:(?:broker|anchors)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
+        rf"^\s*\[?\s*(?:(?:broker|harness|anchors)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
     )
     for number, line in enumerate(text.splitlines(), 1):
         if word.match(line):

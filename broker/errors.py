@@ -194,6 +194,12 @@ class LaunchError(BrokerError):
     code = "launch"
 
 
+class CapabilityError(BrokerError):
+    """A capability of the harness is not there, or was not given; the caller goes without."""
+
+    code = "capability"
+
+
 class Refused(BrokerError):
     """Raised by ``enforce`` only; carries the refusing decision."""
 

@@ -90,11 +90,18 @@ MAX_CONNECTIONS: Final = 64  # connections served at the same time; more wait th
 MAX_SOCKET_PATH_BYTES: Final = 103  # bytes of a socket's path that every system takes
 MAX_SETTINGS_BYTES: Final = 4 * 2**20  # bytes of an agent's settings file
 
+# ── records of a harness ──
+MAX_INLINE_BYTES: Final = 2**20  # bytes of a body that is kept in lines; above, in files
+MAX_RECORDED_BYTES: Final = 128 * 2**20  # bytes of an answer that are kept; above, only its digest
+MAX_BLOB_BYTES: Final = 256 * 2**20  # bytes of one text that is kept in a file
+MAX_RECORDS_BYTES: Final = 2 * 2**30  # bytes of the lines of one session's records
+
 # ── the reference agent ──
 MAX_FILE_BYTES: Final = 8 * 2**20  # bytes of one file that a tool reads
 MAX_PAGE_BYTES: Final = 2 * 2**20  # bytes of one page that a tool fetches
 MAX_REDIRECTS: Final = 5  # redirects of one fetch, each decided anew
 MAX_RESULT_CHARS: Final = 30_000  # characters of one result that the model sees
+MAX_SPILL_BYTES: Final = 64 * 2**20  # bytes of one result that is kept for the model to recall
 MAX_MATCHES: Final = 200  # lines or files that one search returns
 MAX_SCRIPT_BYTES: Final = 2**20  # bytes of one script
 MAX_AGENT_DEPTH: Final = 5  # subagents below subagents

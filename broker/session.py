@@ -80,7 +80,7 @@ class Session:
         cls,
         texts: Sequence[str],
         *,
-        workspace: Path,
+        workspace: Path | str,
         home: Home,
         intent: TypedLine | None = None,
         agent: str = "",

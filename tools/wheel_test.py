@@ -61,7 +61,8 @@ def main() -> int:
 
         venv.create(place / "venv", with_pip=True)
         python = str(place / "venv/bin/python")
-        run(python, "-m", "pip", "install", "-qq", f"{wheel}[anchors]", *requirements())
+        whole = f"{wheel}[anchors,harness,keyring]"
+        run(python, "-m", "pip", "install", "-qq", whole, *requirements())
 
         away = place / "bench"
         shutil.copytree(place / "source/tests", away / "tests")

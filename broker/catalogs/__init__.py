@@ -102,7 +102,7 @@ class Catalogs:
         return tuple(sorted(self._entries.values(), key=lambda entry: entry.name))
 
 
-def load_catalogs(workspace: Path | None = None, config: Path | None = None) -> Catalogs:
+def load_catalogs(workspace: Path | str | None = None, config: Path | None = None) -> Catalogs:
     """
     Read the shipped catalogs, the person's own, and the workspace's.
 
@@ -125,7 +125,8 @@ def load_catalogs(workspace: Path | None = None, config: Path | None = None) -> 
         _add(own, read_catalog(_read(path), str(path)), ())
         sources.append(str(path))
     known |= own
-    for path in _toml_files(workspace, ".broker", "catalogs"):
+    there = None if workspace is None else Path(workspace)
+    for path in _toml_files(there, ".broker", "catalogs"):
         entries = read_catalog(_read(path), str(path), vouched=False)
         _add(known, entries, ("a file of the workspace cannot redefine it",))
         sources.append(str(path))

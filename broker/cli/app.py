@@ -7,7 +7,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import check, doctor, key, mcp, policy, receiptgroup, run, scope, sessions, ticket
+from broker.cli import (
+    check,
+    doctor,
+    inspectgroup,
+    key,
+    mcp,
+    policy,
+    receiptgroup,
+    run,
+    scope,
+    sessions,
+    ticket,
+)
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
 
@@ -23,7 +35,19 @@ Start with:
 {MEANING}
 """
 
-ORDER = ("run", "mcp", "check", "scope", "policy", "ticket", "receipt", "sessions", "key", "doctor")
+ORDER = (
+    "run",
+    "mcp",
+    "check",
+    "scope",
+    "policy",
+    "ticket",
+    "receipt",
+    "sessions",
+    "key",
+    "inspect",
+    "doctor",
+)
 
 
 class _Ordered(TyperGroup):
@@ -83,4 +107,5 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.add_typer(key.app, name="key")
+app.add_typer(inspectgroup.app, name="inspect")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -1,64 +1,53 @@
 """
-The session that holds the reference agent: the live one of ``broker run``, or its own.
+The session that holds an agent: the live one of ``broker run``, or its own.
 
-Decided here: how the gate's questions reach a session, and what the default permission rules
-answer when nobody is there to ask. Not decided here: what a ticket lets through.
+Decided here: how the pipeline's questions reach a session. Not decided here: what a ticket lets
+through, which the session says on its one road.
 
-Rules a maintainer keeps: without a session there is no agent; who is not there to be asked has
-not said yes.
+A rule a maintainer keeps: without a session there is no agent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.calls import Decision
-from broker.permissions import DEFAULTS, Permission, effects, permission
-from broker.resolve import Resolver
 from broker.service.client import SessionClient
 
 if TYPE_CHECKING:
     from broker.session import Session
 
-EFFECTS: Final = tuple(DEFAULTS)
+_SOURCE: Final = "harness"
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """
-    The default permission rules, as this run applies them.
+class Held(Protocol):
+    """What the pipeline needs of a session."""
 
-    ``allowed`` are the effects that the person said yes to beforehand; ``ask`` asks them about
-    a call with any other, and is None when nobody can be asked.
-    """
+    def decide(
+        self, tool: str, arguments: Mapping[str, object], *, call: str, ticket: str, actor: str
+    ) -> Decision:
+        """Decide a call; what it answers stands in the receipt already."""
 
-    resolver: Resolver
-    allowed: Collection[str] = ()
-    ask: Callable[[str], bool] | None = None
+    def permission(self, call: str, *, allowed: bool, reason: str) -> None:
+        """Record what the permission rules said after the ticket."""
 
-    def denied(self, tool: str, arguments: Mapping[str, object]) -> str | None:
-        """Return why a call that the ticket allowed may still not run, or None."""
-        call = self.resolver.resolve(tool, dict(arguments))
-        yes: dict[str, Permission] = dict.fromkeys(self.allowed, "allow")
-        answers = {**DEFAULTS, **yes}
-        if permission(call, answers) == "allow":
-            return None
-        asked = ", ".join(sorted(e for e in effects(call) if answers.get(e) != "allow"))
-        if self.ask is None:
-            return f"`{tool}` needs a person's yes ({asked}), and nobody is here to be asked"
-        if self.ask(f"{tool} ({asked})"):
-            return None
-        return f"the person said no to `{tool}`"
+    def delegate(self, scope: Sequence[str], *, parent: str, asked_by: str, holder: str) -> str:
+        """Return the id of a narrower ticket, or raise ``AttenuationError`` by name."""
+
+    def record(self, call: str, *, ok: bool, result: str) -> None:
+        """Record how an allowed call ended."""
+
+    def note(self, text: str) -> None:
+        """Record what happened to a call besides."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnSession:
-    """A session in this process, for running a script without ``broker run``."""
+    """A session in this process, for running without ``broker run``."""
 
     session: Session
-    rules: Rules
 
     def decide(
         self, tool: str, arguments: Mapping[str, object], *, call: str, ticket: str, actor: str
@@ -68,13 +57,9 @@ class OwnSession:
             tool, arguments, call_id=call, ticket=ticket or None, actor=actor
         )
 
-    def permitted(
-        self, tool: str, arguments: Mapping[str, object], *, call: str, actor: str
-    ) -> str | None:
-        """Return why the default permission rules say no, or None; the answer is recorded."""
-        denied = self.rules.denied(tool, arguments)
-        self.session.permission(call, allowed=denied is None, reason=denied or "")
-        return denied
+    def permission(self, call: str, *, allowed: bool, reason: str) -> None:
+        """Record what the permission rules said after the ticket."""
+        self.session.permission(call, allowed=allowed, reason=reason)
 
     def delegate(self, scope: Sequence[str], *, parent: str, asked_by: str, holder: str) -> str:
         """Return the id of a narrower ticket, or raise ``AttenuationError`` by name."""
@@ -87,13 +72,16 @@ class OwnSession:
         """Record how an allowed call ended."""
         self.session.result(call, ok=ok, output=result)
 
+    def note(self, text: str) -> None:
+        """Record what happened to a call besides."""
+        self.session.note(text, source=_SOURCE)
+
 
 @dataclass(frozen=True, slots=True)
 class LiveSession:
     """The session of the ``broker run`` that this process runs in, asked over its socket."""
 
     client: SessionClient
-    rules: Rules
 
     def decide(
         self, tool: str, arguments: Mapping[str, object], *, call: str, ticket: str, actor: str
@@ -101,13 +89,9 @@ class LiveSession:
         """Decide a call; what it answers stands in the receipt already."""
         return self._under(ticket).decide(tool, arguments, call_id=call, actor=actor)
 
-    def permitted(
-        self, tool: str, arguments: Mapping[str, object], *, call: str, actor: str
-    ) -> str | None:
-        """Return why the default permission rules say no, or None; the answer is recorded."""
-        denied = self.rules.denied(tool, arguments)
-        self.client.permission(call, allowed=denied is None, reason=denied or "")
-        return denied
+    def permission(self, call: str, *, allowed: bool, reason: str) -> None:
+        """Record what the permission rules said after the ticket."""
+        self.client.permission(call, allowed=allowed, reason=reason)
 
     def delegate(self, scope: Sequence[str], *, parent: str, asked_by: str, holder: str) -> str:
         """Return a narrower ticket, or raise ``AttenuationError`` by name."""
@@ -117,6 +101,10 @@ class LiveSession:
     def record(self, call: str, *, ok: bool, result: str) -> None:
         """Record how an allowed call ended."""
         self.client.result(call, ok=ok, output=result)
+
+    def note(self, text: str) -> None:
+        """Record what happened to a call besides."""
+        self.client.note(text, source=_SOURCE)
 
     def _under(self, ticket: str) -> SessionClient:
         return SessionClient(self.client.path, ticket) if ticket else self.client

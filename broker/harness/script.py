@@ -21,13 +21,15 @@ A rule a maintainer keeps: an unknown key is an error, so that a misspelt one is
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from errno import EFBIG
 from typing import Final, Protocol
 
+from broker.capabilities.fs import FileSystem
 from broker.errors import InputError
 from broker.limits import MAX_SCRIPT_BYTES
 
@@ -99,28 +101,32 @@ class ScriptedModel:
         return self.turns[self._next - 1]
 
 
-def load_script(path: Path) -> Script:
+def load_script(fs: FileSystem, path: str) -> Script:
     """
     Read a script; a name that ends in ``.toml`` is TOML, any other JSON.
+
+    Args:
+        fs: where it lies.
+        path: its absolute path; links are followed.
 
     Raises:
         InputError: it cannot be read, or says something this agent does not understand.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_SCRIPT_BYTES + 1)
-        if len(content) > MAX_SCRIPT_BYTES:
-            raise InputError(f"the script `{path}` is larger than {MAX_SCRIPT_BYTES} bytes")
+        folder, name = posixpath.split(fs.real(path))
+        content = fs.below(folder).read(name, limit_bytes=MAX_SCRIPT_BYTES)
         text = content.decode()
-        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        data = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
     except OSError as error:
+        if error.errno == EFBIG:
+            raise InputError(
+                f"the script `{path}` is larger than {MAX_SCRIPT_BYTES} bytes"
+            ) from error
         reason = (error.strerror or "unreadable").lower()
         raise InputError(f"the script `{path}` cannot be read: {reason}") from error
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"the script `{path}` is not well-formed: {error}") from error
-    return read_script(data, str(path))
+    return read_script(data, path)
 
 
 def read_script(data: object, where: str = "script") -> Script:

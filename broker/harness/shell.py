@@ -1,9 +1,10 @@
 """
 One command line, run by the system's shell in the workspace.
 
-Decided here: what a command is given (a small environment, no input, a time limit) and that
-nothing it started outlives it. What it then does cannot be told from its text, so a ticket
-that limits paths or hosts lets it through only when a person named the tool.
+Decided here: what a command is given (a small environment, no input, a time limit). What it then
+does cannot be told from its text, so a ticket that limits paths or hosts lets it through only when
+a person named the tool. Not decided here: how it is run and ended
+(``broker.capabilities.process``).
 
 A rule a maintainer keeps: the environment is a list of what is passed on, never of what is
 left out, so that no key or socket of the caller reaches a command.
@@ -11,16 +12,12 @@ left out, so that no key or socket of the caller reaches a command.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import selectors
-import signal
-import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Final
+from typing import Final
 
+from broker.capabilities.process import Command, Processes
+from broker.harness.files import ToolError
 from broker.limits import MAX_RESULT_CHARS
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "TZ", "USER")
@@ -34,57 +31,38 @@ class Ran:
     output: str
 
 
-def run_command(
-    command: str, folder: str, environ: Mapping[str, str], timeout_s: float = 60.0
-) -> Ran:
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return what a command is given of an environment.
+
+    >>> passed_on({"PATH": "/bin", "API_KEY": "k"})
+    {'PATH': '/bin'}
+    """
+    return {name: environ[name] for name in PASSED_ON if name in environ}
+
+
+def run_command(processes: Processes, command: str, folder: str, timeout_s: float = 60.0) -> Ran:
     """
     Run one command line and return its exit code and output.
 
-    >>> run_command("echo hello; exit 3", "/", {"PATH": "/usr/bin:/bin"})
-    Ran(code=3, output='hello\\n')
+    Raises:
+        ToolError: it cannot be started.
+
+    >>> from broker.capabilities.process import Finished, ScriptedProcesses
+    >>> run_command(ScriptedProcesses([Finished(3, b"hello")]), "make", "/ws")
+    Ran(code=3, output='hello')
     """
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        cwd=folder,
-        env={name: environ[name] for name in PASSED_ON if name in environ},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
+    asked = Command(
+        ("/bin/sh", "-c", command),
+        folder,
+        passed_on(processes.environ),
+        timeout_s=timeout_s,
+        output_bytes=16 * MAX_RESULT_CHARS,
+        merged=True,
     )
-    deadline = time.monotonic() + timeout_s
-    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
     try:
-        output = _collect(process.stdout, deadline)
-        code: int | None = process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        output, code = b"", None
-    except TimeoutError as late:
-        output, code = late.args[0], None
-    finally:
-        _end(process)
-    return Ran(code, output.decode("utf-8", "replace"))
-
-
-def _collect(pipe: IO[bytes], deadline: float) -> bytes:
-    """Read to the end, keeping the beginning; TimeoutError holds what came by the deadline."""
-    kept = bytearray()
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(pipe, selectors.EVENT_READ)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not waiting.select(left):
-                raise TimeoutError(bytes(kept))
-            chunk = os.read(pipe.fileno(), 65_536)
-            if not chunk:
-                return bytes(kept)
-            kept += chunk[: max(0, 4 * MAX_RESULT_CHARS - len(kept))]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command's whole process group and collect it."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # it left nothing behind
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+        ended = processes.run(asked)
+    except OSError as error:
+        raise ToolError(f"the shell cannot be started: {error.strerror or error}") from error
+    output = ended.stdout.decode("utf-8", "replace")
+    return Ran(ended.code, output + "\n(there was more)" if ended.cut else output)

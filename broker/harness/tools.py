@@ -1,138 +1,51 @@
 """
-The reference agent's tools: read, write, edit, grep, glob, shell, fetch and task.
+The reference agent's tools: read, write, edit, grep, glob, shell, fetch, task and recall.
 
-Decided here: what each tool takes and does. Not decided here: whether a call may run (the
-session says so before) and what its arguments touch (``reference-agent.toml`` among the
-catalogs says so). Every tool does real work, on real files, with the standard library.
+Decided here: what each tool takes and does. Not decided here: whether a call may run (the session
+says so before), whether its arguments fit (their schema does), and what they touch
+(``reference-agent.toml`` among the catalogs says so).
 
 Rules a maintainer keeps: a tool touches only the places that were located before the decision
-(``Work.places``); a tool that fails raises ``ToolError``, and the model reads its message.
+(``Work.places``), and the world only through what its ``Work`` holds; a tool that fails raises
+``ToolError``, and the model reads its message.
 """
 
 from __future__ import annotations
 
-import os
+import posixpath
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
 from broker.errors import PatternError
 from broker.globs import check_path, path_matcher
 from broker.harness.files import Files, ToolError
+from broker.harness.items import Tool, Work
 from broker.harness.shell import run_command
 from broker.harness.web import fetch_page
-from broker.limits import MAX_MATCHES, MAX_RESULT_CHARS
+from broker.limits import MAX_MATCHES
+from broker.permissions.modes import MODES
 
-Kind = Literal["path", "text", "texts"]
+Arguments = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+def schema(
+    properties: Mapping[str, Mapping[str, object]], *, optional: Collection[str] = ()
+) -> dict[str, object]:
     """
-    What one call may use.
+    Return the JSON Schema of an object with these properties and no others.
 
-    ``places`` are its path arguments, located before the call was decided. ``hop`` decides one
-    more address and raises ``Refused``; ``delegate`` runs a subagent under a narrower ticket
-    and returns what it said.
+    Required are those that have no default and are not ``optional``.
+
+    >>> schema({"path": {"type": "string"}})["required"]
+    ['path']
     """
-
-    files: Files
-    places: Mapping[str, str]
-    hop: Callable[[str], None]
-    delegate: Callable[[str, tuple[str, ...]], str]
-    environ: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of a tool; ``default`` is None when it must be given."""
-
-    kind: Kind
-    about: str
-    default: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One tool: its name, what it takes, and what it does."""
-
-    name: str
-    about: str
-    arguments: Mapping[str, Parameter]
-    run: Callable[[Work, Mapping[str, object]], str]
-
-    def schema(self) -> dict[str, object]:
-        """
-        Return the arguments as a JSON Schema, as a model's provider asks for them.
-
-        >>> TOOLS["read"].schema()["required"]
-        ['path']
-        """
-        return {
-            "type": "object",
-            "properties": {name: _schema(a) for name, a in self.arguments.items()},
-            "required": [n for n, a in self.arguments.items() if a.default is None],
-            "additionalProperties": False,
-        }
-
-    def validate(self, arguments: object) -> dict[str, object]:
-        """
-        Return the arguments with defaults filled in.
-
-        Raises:
-            ToolError: one is missing, unknown or of the wrong type.
-
-        >>> TOOLS["grep"].validate({"pattern": "def "})
-        {'pattern': 'def ', 'path': '.'}
-        """
-        if not isinstance(arguments, dict):
-            raise ToolError(f"`{self.name}` takes an object of arguments")
-        for name in arguments:
-            if name not in self.arguments:
-                raise ToolError(f"`{self.name}` takes no `{name}`: {', '.join(self.arguments)}")
-        full: dict[str, object] = {}
-        for name, argument in self.arguments.items():
-            value = arguments.get(name, argument.default)
-            if value is None:
-                raise ToolError(f"`{self.name}` needs `{name}`")
-            if not _fits(argument.kind, value):
-                what = "a list of texts" if argument.kind == "texts" else "a text"
-                raise ToolError(f"`{name}` of `{self.name}` must be {what}")
-            full[name] = value
-        return full
-
-    def locate(self, files: Files, arguments: Mapping[str, object]) -> dict[str, str]:
-        """
-        Return the places that the path arguments lead to.
-
-        Raises:
-            ToolError: a path leads out of the workspace.
-        """
-        return {
-            name: files.locate(str(arguments[name]))
-            for name, argument in self.arguments.items()
-            if argument.kind == "path"
-        }
-
-
-def _schema(argument: Parameter) -> dict[str, object]:
-    text: dict[str, object] = {"type": "string"}
-    shape = {"type": "array", "items": text} if argument.kind == "texts" else text
-    return {**shape, "description": argument.about}
-
-
-def _fits(kind: Kind, value: object) -> bool:
-    if kind == "texts":
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    return isinstance(value, str)
-
-
-def clipped(text: str) -> str:
-    """Return a result as the model sees it: cut at MAX_RESULT_CHARS, and saying so."""
-    if len(text) <= MAX_RESULT_CHARS:
-        return text
-    return f"{text[:MAX_RESULT_CHARS]}\n… {len(text) - MAX_RESULT_CHARS} more characters"
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [n for n, a in properties.items() if "default" not in a and n not in optional],
+        "additionalProperties": False,
+    }
 
 
 # ── what each tool does ──
@@ -152,17 +65,17 @@ def _encoded(text: str) -> bytes:
         raise ToolError("the text holds half a character and cannot be written") from error
 
 
-def _read(work: Work, arguments: Mapping[str, object]) -> str:
+def _read(work: Work, arguments: Arguments) -> str:
     return _text(work.files, work.places["path"])
 
 
-def _write(work: Work, arguments: Mapping[str, object]) -> str:
+def _write(work: Work, arguments: Arguments) -> str:
     content = _encoded(str(arguments["content"]))
     work.files.write(work.places["path"], content)
     return f"wrote {len(content)} bytes to {work.places['path']}"
 
 
-def _edit(work: Work, arguments: Mapping[str, object]) -> str:
+def _edit(work: Work, arguments: Arguments) -> str:
     place, old = work.places["path"], str(arguments["old"])
     before = _text(work.files, place)
     found = before.count(old) if old else 0
@@ -172,7 +85,7 @@ def _edit(work: Work, arguments: Mapping[str, object]) -> str:
     return f"edited {place}"
 
 
-def _grep(work: Work, arguments: Mapping[str, object]) -> str:
+def _grep(work: Work, arguments: Arguments) -> str:
     try:
         wanted = re.compile(str(arguments["pattern"]))
     except re.error as error:
@@ -191,7 +104,7 @@ def _grep(work: Work, arguments: Mapping[str, object]) -> str:
     return "\n".join(lines[:MAX_MATCHES]) or "no match"
 
 
-def _glob(work: Work, arguments: Mapping[str, object]) -> str:
+def _glob(work: Work, arguments: Arguments) -> str:
     top = work.places["path"]
     try:
         matches = path_matcher((check_path(str(arguments["pattern"])),)).match
@@ -199,15 +112,16 @@ def _glob(work: Work, arguments: Mapping[str, object]) -> str:
         raise ToolError(error.message) from error
     found: list[str] = []
     for place in work.files.walk(top):
-        if matches(os.path.relpath(place, top) + "/"):
+        below = place if top == "." else place.removeprefix(f"{top}/")
+        if matches(f"{posixpath.basename(place) if place == top else below}/"):
             found.append(place)
             if len(found) == MAX_MATCHES:
                 break
     return "\n".join(found) or "no match"
 
 
-def _shell(work: Work, arguments: Mapping[str, object]) -> str:
-    ran = run_command(str(arguments["command"]), work.files.root, work.environ)
+def _shell(work: Work, arguments: Arguments) -> str:
+    ran = run_command(work.processes, str(arguments["command"]), work.files.root)
     if ran.code is None:
         raise ToolError(f"stopped at the time limit\n{ran.output}")
     if ran.code:
@@ -215,69 +129,107 @@ def _shell(work: Work, arguments: Mapping[str, object]) -> str:
     return ran.output or "done"
 
 
-def _fetch(work: Work, arguments: Mapping[str, object]) -> str:
-    page = fetch_page(str(arguments["url"]), work.hop)
+def _fetch(work: Work, arguments: Arguments) -> str:
+    page = fetch_page(work.browser, str(arguments["url"]), work.hop)
     if page.status >= 400:
         raise ToolError(f"{page.url} answered {page.status}\n{page.text}")
     return f"{page.url} {page.status} {page.kind}\n{page.text}"
 
 
-def _task(work: Work, arguments: Mapping[str, object]) -> str:
-    scope = arguments["scope"]
-    assert isinstance(scope, list)  # noqa: S101 - the arguments have been validated
-    return work.delegate(str(arguments["prompt"]), tuple(scope))
+def _task(work: Work, arguments: Arguments) -> str:
+    scope, mode = arguments["scope"], arguments.get("mode")
+    texts = [str(text) for text in scope] if isinstance(scope, list) else []
+    return work.delegate(str(arguments["prompt"]), texts, None if mode is None else str(mode))
 
 
-_PATH: Final = Parameter("path", "relative to the workspace")
-_BELOW: Final = Parameter("path", "file or folder to search, the whole workspace if left out", ".")
+def _recall(work: Work, arguments: Arguments) -> str:
+    position = arguments["position"]
+    return work.recall(str(arguments["result"]), position if isinstance(position, int) else 0)
 
-TOOLS: Final[Mapping[str, Tool]] = {
-    tool.name: tool
-    for tool in (
-        Tool("read", "Return the text of one file.", {"path": _PATH}, _read),
-        Tool(
-            "write",
-            "Write one file, new or whole.",
-            {"path": _PATH, "content": Parameter("text", "all of the file's text")},
-            _write,
-        ),
-        Tool(
-            "edit",
-            "Replace one passage of a file.",
-            {
-                "path": _PATH,
-                "old": Parameter("text", "the passage, which must occur exactly once"),
-                "new": Parameter("text", "what stands there instead"),
+
+def _text_of(about: str, **more: object) -> dict[str, object]:
+    return {"type": "string", "description": about, **more}
+
+
+def _tool(
+    name: str,
+    about: str,
+    properties: Mapping[str, Mapping[str, object]],
+    run: Callable[[Work, Arguments], str],
+    *,
+    parallel: bool = False,
+    optional: Collection[str] = (),
+) -> Tool:
+    paths = tuple(name for name in properties if name == "path")
+    return Tool(name, about, schema(properties, optional=optional), run, paths, parallel)
+
+
+_PATH: Final = _text_of("relative to the workspace")
+_BELOW: Final = _text_of("file or folder to search, the whole workspace if left out", default=".")
+
+TOOLS: Final[tuple[Tool, ...]] = (
+    _tool("read", "Return the text of one file.", {"path": _PATH}, _read, parallel=True),
+    _tool(
+        "write",
+        "Write one file, new or whole.",
+        {"path": _PATH, "content": _text_of("all of the file's text")},
+        _write,
+    ),
+    _tool(
+        "edit",
+        "Replace one passage of a file.",
+        {
+            "path": _PATH,
+            "old": _text_of("the passage, which must occur exactly once"),
+            "new": _text_of("what stands there instead"),
+        },
+        _edit,
+    ),
+    _tool(
+        "grep",
+        "Return the lines that match a regular expression.",
+        {"pattern": _text_of("a regular expression of Python"), "path": _BELOW},
+        _grep,
+        parallel=True,
+    ),
+    _tool(
+        "glob",
+        "Return the files whose path matches a pattern.",
+        {"pattern": _text_of("a path pattern such as `**/*.py`"), "path": _BELOW},
+        _glob,
+        parallel=True,
+    ),
+    _tool(
+        "shell",
+        "Run one command line in the workspace.",
+        {"command": _text_of("a command line for sh")},
+        _shell,
+    ),
+    _tool(
+        "fetch", "Return one page of the web.", {"url": _text_of("http(s)")}, _fetch, parallel=True
+    ),
+    _tool(
+        "task",
+        "Hand a part of the work to a subagent with a narrower ticket.",
+        {
+            "prompt": _text_of("what the subagent is to do"),
+            "scope": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "KEY=VALUE texts that narrow your own scope",
             },
-            _edit,
-        ),
-        Tool(
-            "grep",
-            "Return the lines that match a regular expression.",
-            {"pattern": Parameter("text", "a regular expression of Python"), "path": _BELOW},
-            _grep,
-        ),
-        Tool(
-            "glob",
-            "Return the files whose path matches a pattern.",
-            {"pattern": Parameter("text", "a path pattern such as `**/*.py`"), "path": _BELOW},
-            _glob,
-        ),
-        Tool(
-            "shell",
-            "Run one command line in the workspace.",
-            {"command": Parameter("text", "a command line for sh")},
-            _shell,
-        ),
-        Tool("fetch", "Return one page of the web.", {"url": Parameter("text", "http(s)")}, _fetch),
-        Tool(
-            "task",
-            "Hand a part of the work to a subagent with a narrower ticket.",
-            {
-                "prompt": Parameter("text", "what the subagent is to do"),
-                "scope": Parameter("texts", "KEY=VALUE texts that narrow your own scope"),
-            },
-            _task,
-        ),
-    )
-}
+            "mode": _text_of("a mode no wider than your own", enum=list(MODES)),
+        },
+        _task,
+        optional=("mode",),
+    ),
+    _tool(
+        "recall",
+        "Return another part of a result that was too long to be shown.",
+        {
+            "result": _text_of("the reference that stands in the result"),
+            "position": {"type": "integer", "minimum": 0, "description": "in characters"},
+        },
+        _recall,
+    ),
+)

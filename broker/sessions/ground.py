@@ -205,7 +205,7 @@ def new_sid(randomness: Randomness = os.urandom) -> str:
 def begin(
     texts: Sequence[str],
     *,
-    workspace: Path,
+    workspace: Path | str,
     home: Home,
     intent: TypedLine | None,
     agent: str,

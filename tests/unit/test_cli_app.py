@@ -15,6 +15,7 @@ GROUPS = {
     "policy": ("list", "show", "check"),
     "ticket": ("show", "attenuate", "verify"),
     "key": ("show", "new", "rotate", "archive"),
+    "inspect": ("runtime",),
 }
 COMMANDS = [
     words

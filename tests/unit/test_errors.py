@@ -16,6 +16,7 @@ CLASSES = [
 # A code is what programs and other languages compare: changing one is a breaking change.
 CODES = {
     "BrokerError": "broker",
+    "CapabilityError": "capability",
     "InputError": "input",
     "PatternError": "pattern",
     "ScopeError": "scope",

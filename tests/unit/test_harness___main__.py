@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from broker.harness.__main__ import ask_person, main
+from broker.capabilities.bundle import Capabilities, real_capabilities
+from broker.capabilities.process import SystemProcesses
+from broker.capabilities.terminal import FakeTerminal
+from broker.harness.__main__ import main as started
 from broker.home import Home
 from broker.receipt import Receipts, load_key
 from broker.receipt.audit import audit
 from broker.sessions.ground import key_path
+
+
+class Typed(SystemProcesses):
+    """The machine's processes, started with other words."""
+
+    def __init__(self, words: list[str]) -> None:
+        self._words = tuple(words)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words of this test."""
+        return self._words
+
+
+def run(words: list[str], *typed: str, tty: bool = False) -> tuple[int, FakeTerminal]:
+    """Start the agent with words; return its exit code and what was shown."""
+    terminal = FakeTerminal(typed, tty=tty)
+    world = replace(real_capabilities(), process=Typed(words), terminal=terminal)
+    assert isinstance(world, Capabilities)
+    return started(world), terminal
+
+
+def main(words: list[str]) -> int:
+    """Start the agent with words; return its exit code."""
+    return run(words)[0]
 
 
 def script(tmp_path: Path, *calls: dict[str, object]) -> str:
@@ -35,12 +66,11 @@ FETCH = {"tool": "fetch", "arguments": {"url": "https://a.test/"}, "expect": "re
 WRITE = {"tool": "write", "arguments": {"path": "b", "content": "b"}}
 
 
-def test_a_script_runs_and_leaves_a_receipt_that_verifies(
-    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_runs_and_leaves_a_receipt_that_verifies(tmp_path: Path, words: list[str]) -> None:
     """Alone, the agent opens a session, is held to it, and seals its receipt."""
-    assert main([*words, "--intent", "look", script(tmp_path, READ, FETCH)]) == 0
-    shown = capsys.readouterr().out
+    code, terminal = run([*words, "--intent", "look", script(tmp_path, READ, FETCH)])
+    assert code == 0
+    shown = terminal.shown
     assert "main: I begin." in shown
     assert "refused by `tools`" in shown
     home = Home.find(os.environ)
@@ -70,6 +100,10 @@ def test_what_was_not_allowed_beforehand_is_not_done(tmp_path: Path, words: list
         (["--scope", "tool=read"], "did you mean `tools`?"),
         (["--allow", "writing"], "no such effect `writing`"),
         (["--workspace", "/missing/folder"], "/missing/folder"),
+        (["--mode", "root"], "there is no mode `root`"),
+        (["--depth", "6"], "0 to 5 deep"),
+        (["--depth", "x"], "invalid int value"),
+        (["--what"], "unrecognized arguments"),
     ],
 )
 def test_bad_input_is_exit_code_2(
@@ -77,20 +111,21 @@ def test_bad_input_is_exit_code_2(
     words: list[str],
     more: list[str],
     said: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What cannot be understood is said in a line, and nothing runs."""
-    assert main([*words, *more, script(tmp_path, WRITE)]) == 2
-    assert said in capsys.readouterr().err
+    """What cannot be understood is said, and nothing runs."""
+    code, terminal = run([*words, *more, script(tmp_path, WRITE)])
+    assert code == 2
+    assert said in terminal.errors
     assert not (tmp_path / "ws/b").exists()
 
 
 def test_an_agent_that_nobody_holds_does_not_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     """Without a session and without a scope nothing runs."""
-    assert main([script(tmp_path, READ)]) == 2
-    assert "no session" in capsys.readouterr().err
+    code, terminal = run([script(tmp_path, READ)])
+    assert code == 2
+    assert "no session" in terminal.errors
 
 
 def test_inside_a_run_nothing_is_minted(
@@ -99,21 +134,98 @@ def test_inside_a_run_nothing_is_minted(
     """Where a session is named, a scope of one's own is refused and a dead one does not hold."""
     monkeypatch.setenv("BROKER_SOCKET", str(tmp_path / "gone"))
     assert main([*words, script(tmp_path, READ)]) == 2
-    assert main([script(tmp_path, READ)]) == 2
+    assert main([script(tmp_path, READ)]) == 6
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"), [("y", True), ("YES ", True), ("", False), ("no", False), (None, False)]
-)
-def test_only_a_clear_yes_is_a_yes(
-    typed: str | None, answer: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("typed", "done"), [("y", True), ("n", False), (None, False)])
+def test_the_person_at_the_terminal_is_asked(
+    tmp_path: Path, words: list[str], typed: str | None, done: bool
 ) -> None:
-    """Anything but yes at the terminal is a no, and so is its end."""
+    """Where somebody sits, what the mode asks about is asked, and only a yes is a yes."""
+    lines = [] if typed is None else [typed]
+    _, terminal = run([*words, script(tmp_path, WRITE)], *lines, tty=True)
+    assert (tmp_path / "ws/b").exists() == done
+    assert 'write(path="b", content="b")' in terminal.shown
 
-    def read(prompt: str) -> str:
-        if typed is None:
-            raise EOFError
-        return typed
 
-    monkeypatch.setattr("builtins.input", read)
-    assert ask_person("shell (unseen)") is answer
+def test_a_mode_runs_what_it_lets_through(tmp_path: Path, words: list[str]) -> None:
+    """In `auto` writing needs no yes; in `read-only` no yes helps."""
+    assert main([*words, "--mode", "auto", script(tmp_path, {**WRITE, "expect": "done"})]) == 0
+    denied = script(tmp_path, {**WRITE, "expect": "refused permission"})
+    assert main([*words, "--mode", "read-only", "--allow", "write", denied]) == 0
+
+
+def configured(broker_home: Path, mode: str) -> None:
+    """Write a configuration with a mode."""
+    (broker_home / "config").mkdir(mode=0o700, exist_ok=True)
+    path = broker_home / "config/broker.toml"
+    path.write_text(f'[harness]\nmode = "{mode}"\n')
+    path.chmod(0o600)
+
+
+def test_a_configuration_sets_the_mode_but_never_yolo(
+    tmp_path: Path, words: list[str], broker_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that says yolo ends the run with code 3, unless a person confirms or types it."""
+    written = script(tmp_path, {**WRITE, "expect": "done"})
+    configured(broker_home, "auto")
+    assert main([*words, written]) == 0
+    configured(broker_home, "yolo")
+    code, terminal = run([*words, written])
+    assert (code, "configuration alone" in terminal.errors) == (3, True)
+    assert main([*words, "--mode", "yolo", written]) == 0
+    monkeypatch.setenv("BROKER_YOLO", "1")
+    assert main([*words, written]) == 0
+    configured(broker_home, "rot")
+    assert main([*words, written]) == 3
+
+
+def test_a_check_that_does_not_pass_is_exit_code_9(tmp_path: Path, words: list[str]) -> None:
+    """A run that changed something ends well only when its declared check passes."""
+    written = script(tmp_path, {**WRITE, "expect": "done"})
+    allowed = [*words, "--allow", "write"]
+    code, terminal = run([*allowed, "--verify", "false", written])
+    assert (code, "3 times" in terminal.errors) == (9, True)
+    assert main([*allowed, "--verify", "test -e b", written]) == 0
+    assert main([*allowed, "--verify", "false", script(tmp_path, READ)]) == 0
+
+
+def test_help_is_shown() -> None:
+    """The help names every option, and is no error."""
+    terminal = FakeTerminal()
+    world = replace(real_capabilities(), process=Typed(["--help"]), terminal=terminal)
+    with pytest.raises(SystemExit) as caught:
+        started(world)
+    assert caught.value.code in (0, None)
+    for option in ("--scope", "--mode", "--allow", "--depth", "--verify", "--workspace"):
+        assert option in terminal.shown
+
+
+def test_it_is_a_command(tmp_path: Path, words: list[str]) -> None:
+    """As a process of its own it has the same exit codes and output."""
+    command = [sys.executable, "-m", "broker.harness", *words, script(tmp_path, READ)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "main: I begin." in done.stdout) == (0, True)
+    bad = subprocess.run(
+        [*command[:3], "--depth", "9", script(tmp_path, READ)], capture_output=True, check=False
+    )
+    assert bad.returncode == 2
+    assert b"Traceback" not in bad.stderr
+
+
+def test_the_workspace_s_hooks_run_only_when_trusted(tmp_path: Path, words: list[str]) -> None:
+    """Hooks that nobody trusts are said and not run; trusted ones veto, until they change."""
+    (tmp_path / "ws/.broker").mkdir()
+    hooks = tmp_path / "ws/.broker/hooks.toml"
+    hooks.write_text('[[hook]]\nname = "no"\ncommand = ["/bin/sh", "-c", "exit 1"]\n')
+    read = script(tmp_path, READ)
+    code, terminal = run([*words, read])
+    assert (code, "do not run" in terminal.errors) == (0, True)
+    stopped = script(tmp_path, {**READ, "expect": "refused hook"})
+    assert main([*words, "--trust", stopped]) == 0
+    assert main([*words, stopped]) == 0
+    hooks.write_text(hooks.read_text() + "\n")
+    code, terminal = run([*words, script(tmp_path, READ)])
+    assert (code, "do not run" in terminal.errors) == (0, True)
+    hooks.write_text("[[hook]]\n")
+    assert main([*words, script(tmp_path, READ)]) == 3

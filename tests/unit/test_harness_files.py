@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.capabilities.fs import SystemFiles
 from broker.harness.files import Files, ToolError
 from broker.limits import MAX_FILE_BYTES
 
@@ -20,7 +21,7 @@ def files(tmp_path: Path) -> Files:
     (root / "src").mkdir(parents=True)
     (root / "src/a.py").write_text("a = 1\n")
     (tmp_path / "outside.txt").write_text("outside\n")
-    return Files(os.path.realpath(root))
+    return Files(SystemFiles(), os.path.realpath(root))
 
 
 def test_a_written_file_reads_back(files: Files) -> None:
@@ -95,10 +96,11 @@ def test_a_file_over_the_limit_is_not_read(files: Files) -> None:
         files.read("big")
 
 
-def test_walking_leaves_out_links_and_git(files: Files) -> None:
-    """A walk yields the regular files in order, and follows no link."""
+def test_walking_leaves_out_links_credentials_and_git(files: Files) -> None:
+    """A walk yields the regular files in order, follows no link and reads no secret."""
     files.write(".git/config", b"")
     files.write("b/c.txt", b"")
+    files.write("src/.env", b"KEY=1")
     os.symlink("/etc", f"{files.root}/etc")
     os.symlink("src/a.py", f"{files.root}/link")
     assert list(files.walk(".")) == ["b/c.txt", "src/a.py"]
@@ -117,7 +119,7 @@ def test_locating_agrees_with_the_kernel(
         (root / "a/b").mkdir(parents=True)
         os.symlink("a/b", root / "in")
         os.symlink("../..", root / "a/up")
-    files = Files(os.path.realpath(root))
+    files = Files(SystemFiles(), os.path.realpath(root))
     try:
         place = files.locate(path)
     except ToolError:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from broker.catalogs import load_catalogs
 from broker.errors import AttenuationError, InputError
-from broker.harness.gate import Held
-from broker.harness.held import LiveSession, OwnSession, Rules
+from broker.harness.held import Held, LiveSession, OwnSession
 from broker.home import Home
-from broker.resolve import Resolver
 from broker.service.client import SessionClient
 from broker.service.server import Server
 from broker.session import Session
@@ -37,22 +34,17 @@ def session(workspace: Path) -> Iterator[Session]:
     opened.seal()
 
 
-def rules(workspace: Path, *allowed: str, ask: Callable[[str], bool] | None = None) -> Rules:
-    """The permission rules for a workspace."""
-    return Rules(Resolver(workspace, load_catalogs()), allowed, ask)
-
-
 @pytest.fixture(params=["own", "live"])
-def held(request: pytest.FixtureRequest, session: Session, workspace: Path) -> Iterator[Held]:
+def held(request: pytest.FixtureRequest, session: Session) -> Iterator[Held]:
     """The session as the gate sees it: in this process, or over its socket."""
     if request.param == "own":
-        yield OwnSession(session, rules(workspace, "write"))
+        yield OwnSession(session)
         return
     folder = Path(os.environ["BROKER_HOME"])
     server = Server(session, folder / "s", {})
     server.bind()
     server.start()
-    yield LiveSession(SessionClient(str(folder / "s")), rules(workspace, "write"))
+    yield LiveSession(SessionClient(str(folder / "s")))
     server.stop()
 
 
@@ -115,30 +107,14 @@ def test_who_called_and_how_it_ended_stands_in_the_receipt(held: Held, session: 
     assert '"call":"c1","ok":false' in text
 
 
-def test_permission_rules_let_reading_through_and_ask_for_the_rest(workspace: Path) -> None:
-    """Without a person to ask, what is not plain reading is denied unless allowed beforehand."""
-    write = {"path": "src/a.py", "content": ""}
-    alone = rules(workspace)
-    assert alone.denied("read", {"path": "src/a.py"}) is None
-    for tool, arguments in (
-        ("write", write),
-        ("shell", {"command": "true"}),
-        ("fetch", {"url": "https://a.test/"}),
-    ):
-        assert "nobody is here" in (alone.denied(tool, arguments) or "")
-    assert rules(workspace, "write").denied("write", write) is None
-    assert rules(workspace, "write").denied("shell", {"command": "true"}) is not None
-
-
-@pytest.mark.parametrize("answer", [True, False])
-def test_a_person_who_is_there_is_asked(workspace: Path, answer: bool) -> None:
-    """The person's answer decides, and they are told which tool and why they are asked."""
-    asked: list[str] = []
-
-    def ask(what: str) -> bool:
-        asked.append(what)
-        return answer
-
-    denied = rules(workspace, ask=ask).denied("shell", {"command": "true"})
-    assert (denied is None) == answer
-    assert asked == ["shell (unseen)"]
+def test_what_the_rules_said_and_what_happened_besides_is_recorded(
+    held: Held, session: Session
+) -> None:
+    """The receipt holds the answer of the permission rules, and notes of stopped calls."""
+    held.permission("c1", allowed=False, reason="the person said no")
+    held.note("call `c2` was stopped")
+    session.seal()
+    text = session.receipt_path.read_text()
+    assert '"answer":"refuse","call":"c1","reason":"the person said no"' in text
+    assert "call `c2` was stopped" in text
+    assert '"source":"' in text

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.capabilities.fs import SystemFiles
 from broker.errors import InputError
 from broker.harness.script import load_script, read_script
 from broker.limits import MAX_SCRIPT_BYTES
 
+REAL = SystemFiles()
 CALL = {"tool": "read", "arguments": {"path": "a"}, "expect": "refused paths"}
 DATA = {
     "name": "n",
@@ -32,7 +34,10 @@ def test_json_and_toml_say_the_same(tmp_path: Path) -> None:
     """A script reads the same from either format."""
     (tmp_path / "s.json").write_text(json.dumps(DATA))
     (tmp_path / "s.toml").write_text(TOML)
-    one, two = load_script(tmp_path / "s.json"), load_script(tmp_path / "s.toml")
+    one, two = (
+        load_script(REAL, str(tmp_path / "s.json")),
+        load_script(REAL, str(tmp_path / "s.toml")),
+    )
     assert one.lanes["main"] == two.lanes["main"]
     assert one.lanes["main"][1].calls[0].expect == "refused paths"
 
@@ -84,16 +89,16 @@ def test_a_broken_file_is_an_input_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError):
-        load_script(path)
+        load_script(REAL, str(path))
 
 
 def test_missing_and_oversized_files_are_input_errors(tmp_path: Path) -> None:
     """A file that is not there, or too large, is an error that says so."""
     with pytest.raises(InputError, match="no such file"):
-        load_script(tmp_path / "missing.json")
+        load_script(REAL, str(tmp_path / "missing.json"))
     (tmp_path / "big.json").write_text(" " * (MAX_SCRIPT_BYTES + 1))
     with pytest.raises(InputError, match="larger"):
-        load_script(tmp_path / "big.json")
+        load_script(REAL, str(tmp_path / "big.json"))
 
 
 @given(

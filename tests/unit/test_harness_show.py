@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.harness.agent import Called, Ended, Said
-from broker.harness.gate import Result
+from broker.harness.outcome import Called, Ended, Result, Said
 from broker.harness.script import ToolCall
 from broker.harness.show import call_text, ended_lines, plain, printer
 

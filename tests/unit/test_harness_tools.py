@@ -7,10 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import Refused
+from broker.capabilities.browser import ScriptedBrowser
+from broker.capabilities.fs import SystemFiles
+from broker.capabilities.process import SystemProcesses
+from broker.capabilities.web import WebPage
+from broker.catalogs import load_catalogs
+from broker.errors import CapabilityError
 from broker.harness.files import Files, ToolError
-from broker.harness.tools import TOOLS, Work, clipped
-from broker.limits import MAX_MATCHES, MAX_RESULT_CHARS
+from broker.harness.items import Work
+from broker.harness.schemas import Schema
+from broker.harness.tools import TOOLS
+from broker.limits import MAX_MATCHES
+
+BY_NAME = {tool.name: tool for tool in TOOLS}
+PAGES = [
+    WebPage("https://a.test/", 200, "text/html", "hello"),
+    WebPage("https://a.test/missing", 404, "text/html", "none"),
+]
 
 
 @pytest.fixture
@@ -21,22 +34,28 @@ def files(tmp_path: Path) -> Files:
     (tmp_path / "src/deep/b.py").write_text("def two():\n    return 2\n")
     (tmp_path / "notes.md").write_text("one and two\n")
     (tmp_path / "data.bin").write_bytes(b"\xff\xfe\x00one")
-    return Files(os.path.realpath(tmp_path))
+    return Files(SystemFiles(), os.path.realpath(tmp_path))
 
 
 def use(files: Files, name: str, **arguments: object) -> str:
-    """Run a tool as the agent does: validate, locate, run."""
-    tool = TOOLS[name]
-    full = tool.validate(arguments)
-
-    def hop(url: str) -> None:
-        raise Refused(url)
-
-    def delegate(prompt: str, scope: tuple[str, ...]) -> str:
-        return f"{prompt}: {', '.join(scope)}"
-
-    environ = {"PATH": os.environ["PATH"]}
-    return tool.run(Work(files, tool.locate(files, full), hop, delegate, environ), full)
+    """Run a tool as the pipeline does: fit, fill, locate, run."""
+    tool = BY_NAME[name]
+    schema = Schema(tool.schema, name)
+    fault = schema.fault(arguments)
+    if fault is not None:
+        raise ToolError(fault)
+    schema.fill(arguments)
+    places = {path: files.locate(str(arguments[path])) for path in tool.paths}
+    work = Work(
+        files,
+        places,
+        SystemProcesses(),
+        ScriptedBrowser(PAGES),
+        hop=lambda url: None,
+        delegate=lambda prompt, scope, mode: f"{prompt}: {', '.join(scope)} in {mode}",
+        recall=lambda result, position: f"{result} from {position}",
+    )
+    return tool.run(work, arguments)
 
 
 def test_read_write_and_edit(files: Files) -> None:
@@ -101,56 +120,64 @@ def test_shell_runs_in_the_workspace(files: Files) -> None:
         use(files, "shell", command="echo bad; exit 3")
 
 
-def test_task_hands_prompt_and_scope_on(files: Files) -> None:
+def test_task_hands_prompt_scope_and_mode_on(files: Files) -> None:
     """A task's result is what the subagent says."""
-    assert use(files, "task", prompt="look", scope=["tools=read", "calls=2"]) == (
-        "look: tools=read, calls=2"
-    )
+    scope = ["tools=read", "calls=2"]
+    assert use(files, "task", prompt="look", scope=scope) == "look: tools=read, calls=2 in None"
+    assert use(files, "task", prompt="look", scope=[], mode="ask") == "look:  in ask"
 
 
-def test_fetch_needs_an_address(files: Files) -> None:
-    """An address that nobody answers is the tool's error."""
-    with pytest.raises(ToolError, match="cannot be fetched"):
+def test_recall_hands_reference_and_position_on(files: Files) -> None:
+    """A part of a long result is what the run kept."""
+    assert use(files, "recall", result="call-1", position=7) == "call-1 from 7"
+
+
+def test_fetch_shows_a_page_or_says_why_not(files: Files) -> None:
+    """A page comes with its address and status; a missing one is the tool's error."""
+    assert use(files, "fetch", url="https://a.test/") == "https://a.test/ 200 text/html\nhello"
+    with pytest.raises(ToolError, match="answered 404"):
+        use(files, "fetch", url="https://a.test/missing")
+    with pytest.raises(CapabilityError, match="cannot be fetched"):
         use(files, "fetch", url="http://127.0.0.1:1/")
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("read", [], "takes an object"),
-        ("read", {}, "needs `path`"),
-        ("read", {"path": None}, "needs `path`"),
-        ("read", {"path": 1}, "must be a text"),
-        ("read", {"path": "a", "file": "b"}, "takes no `file`"),
-        ("task", {"prompt": "p", "scope": "tools=read"}, "list of texts"),
-        ("task", {"prompt": "p", "scope": [1]}, "list of texts"),
+        ("read", {}, "required"),
+        ("read", {"path": None}, "path"),
+        ("read", {"path": 1}, "path"),
+        ("read", {"path": "a", "file": "b"}, "file"),
+        ("task", {"prompt": "p", "scope": "tools=read"}, "scope"),
+        ("task", {"prompt": "p", "scope": [1]}, "scope"),
+        ("task", {"prompt": "p", "scope": [], "mode": "root"}, "mode"),
+        ("recall", {"result": "r", "position": -1}, "position"),
     ],
 )
-def test_wrong_arguments_are_errors_in_words(name: str, arguments: object, said: str) -> None:
+def test_wrong_arguments_are_errors_in_words(
+    files: Files, name: str, arguments: dict[str, object], said: str
+) -> None:
     """A missing, unknown or wrongly typed argument is named."""
     with pytest.raises(ToolError, match=said):
-        TOOLS[name].validate(arguments)
+        use(files, name, **arguments)
 
 
 def test_half_a_character_is_not_written(files: Files) -> None:
     """Text that is not well-formed is an error, and no file is left behind."""
-    with pytest.raises(ToolError, match="half a character"):
+    with pytest.raises(ToolError):
         use(files, "write", path="odd", content="\ud800")
     assert not Path(files.root, "odd").exists()
 
 
-def test_schemas_name_every_argument() -> None:
-    """Each tool's schema lists its arguments and which of them must be given."""
-    for tool in TOOLS.values():
-        schema = tool.schema()
-        properties, required = schema["properties"], schema["required"]
-        assert isinstance(properties, dict)
-        assert isinstance(required, list)
-        assert properties.keys() == tool.arguments.keys()
-        assert set(required) <= set(tool.arguments)
+def test_tools_are_known_to_a_catalog() -> None:
+    """What each tool's arguments mean is said by a catalog, so that its calls can be judged."""
+    catalogs = load_catalogs()
+    for tool in TOOLS:
+        entry = catalogs.lookup(tool.name)
+        assert entry is not None, tool.name
+        assert set(tool.paths) <= set(entry.arguments)
 
 
-def test_long_results_are_clipped() -> None:
-    """A long result says how much of it is missing."""
-    assert clipped("x" * MAX_RESULT_CHARS) == "x" * MAX_RESULT_CHARS
-    assert clipped("x" * (MAX_RESULT_CHARS + 2)).endswith("… 2 more characters")
+def test_only_tools_that_change_nothing_run_side_by_side() -> None:
+    """A tool that writes, runs commands or delegates waits for its siblings."""
+    assert {tool.name for tool in TOOLS if tool.parallel} == {"read", "grep", "glob", "fetch"}

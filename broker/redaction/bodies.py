@@ -1,0 +1,117 @@
+"""
+The bytes of a request or an answer without their secrets, and the headers and words beside them.
+
+Decided here: how bytes are read: as JSON, as a stream of JSON, else as text, whatever is said of
+them elsewhere. Not decided here: what a secret is.
+
+Rules a maintainer keeps: bytes without a secret come back as the very same bytes; what is not
+UTF-8 is searched nevertheless, and keeps its other bytes; no content makes this fail, or takes
+more than a time linear in its length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from broker.redaction.hiding import Hider
+from broker.redaction.names import secret_name
+from broker.redaction.streams import hide_stream
+from broker.redaction.texts import secrets_in
+from broker.redaction.trees import PART, hide_tree, readable, spelled
+
+_STREAM: Final = re.compile(r"(?:^|\n)data:|^\s*\{[^\n]*\}\s*\n\s*\{")
+_ASSIGNED: Final = re.compile(r"(-{0,2}([A-Za-z][A-Za-z0-9_.-]{0,80})=)(.+)\Z", re.DOTALL)
+_LOOK_CHARS: Final = 65_536  # characters of a body in which a stream shows itself
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenBody:
+    """Bytes without their secrets, the paths of what was hidden, and how many by kind."""
+
+    content: bytes
+    paths: tuple[str, ...]
+    counts: Mapping[str, int]
+
+
+def hide_body(content: bytes, salt: bytes = b"") -> HiddenBody:
+    """
+    Return a body with its secrets hidden.
+
+    Args:
+        content: what was sent, or came; of any kind.
+        salt: see ``broker.redaction.hiding``.
+
+    >>> hide_body(b'{"apiKey":"k","n":1}')
+    HiddenBody(content=b'{"apiKey":"[hidden]","n":1}', paths=('apiKey',), counts={'name': 1})
+    """
+    hider = Hider(salt)
+    text = content.decode("utf-8", "surrogateescape")
+    fresh, paths = _hidden(text, hider)
+    if not paths:
+        return HiddenBody(content, (), {})
+    said = fresh.encode("utf-8", "surrogateescape")
+    return HiddenBody(said, tuple(sorted(paths)), dict(sorted(hider.counts.items())))
+
+
+def _hidden(text: str, hider: Hider) -> tuple[str, list[str]]:
+    try:
+        if _STREAM.search(text[:_LOOK_CHARS]):
+            return hide_stream(text, hider)
+        return _hidden_document(text, hider)
+    except (ValueError, RecursionError):  # not JSON, or deeper than anything reads
+        hider.counts.clear()
+    fresh = hider.text(text)
+    return fresh, [PART.strip()] if fresh != text else []
+
+
+def _hidden_document(text: str, hider: Hider) -> tuple[str, list[str]]:
+    if not text[:256].lstrip().startswith(("{", "[", '"')):
+        raise ValueError("no JSON")
+    fresh, paths = hide_tree(readable(text), hider)
+    return spelled(fresh) if paths else text, [path or PART.strip() for path in paths]
+
+
+def hide_headers(headers: Iterable[tuple[str, str]], hider: Hider) -> list[tuple[str, str]]:
+    """
+    Return the headers of a message with their secrets hidden: the whole value under such a name.
+
+    >>> hide_headers([("X-Api-Key", "k"), ("accept", "*/*")], Hider())
+    [('X-Api-Key', '[hidden]'), ('accept', '*/*')]
+    """
+    return [
+        (name, hider.placeholder(value, "name") if secret_name(name) else hider.text(value))
+        for name, value in headers
+    ]
+
+
+def hide_words(words: Sequence[str], hider: Hider) -> list[str]:
+    """
+    Return the words of a command with their secrets hidden.
+
+    What follows an option goes whole, blanks and all; options of known programs are known.
+
+    >>> hide_words(["login", "--password", "my dog", "--user", "me"], Hider())
+    ['login', '--password', '[hidden]', '--user', 'me']
+    """
+    found = secrets_in(" ".join(words))
+    kept: list[str] = []
+    begin, option = 0, ""
+    for word in words:
+        end = begin + len(word)
+        inside = [
+            each._replace(start=max(each.start, begin) - begin, end=min(each.end, end) - begin)
+            for each in found
+            if each.start < end and each.end > begin
+        ]
+        assigned = _ASSIGNED.match(word)
+        if option.startswith("--") and "=" not in option and secret_name(option.lstrip("-")):
+            kept.append(word if word.startswith("-") else hider.placeholder(word, "option"))
+        elif assigned and secret_name(assigned[2]):
+            kept.append(assigned[1] + hider.placeholder(assigned[3], "option"))
+        else:
+            kept.append(hider.replaced(word, inside))
+        begin, option = end + 1, word
+    return kept

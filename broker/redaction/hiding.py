@@ -1,0 +1,73 @@
+"""
+What stands in the place of a secret, and how many there were.
+
+Decided here: the placeholder. Without a salt it is ``[hidden]``. With one it also tells the kind
+and eight digits of a keyed digest, so that within one record the same secret can be told from
+another, and across records with other salts it cannot.
+
+Rules a maintainer keeps: a placeholder holds nothing that JSON or a quote would have to escape,
+and is not hidden again; a salt is secret and is never written beside what it hides, since a
+short secret could be guessed from its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from typing import Final
+
+from broker.redaction.texts import Span, secrets_in
+
+MARK: Final = "[hidden]"
+
+
+class Hider:
+    """
+    Hides the secrets of one record, and counts them by kind.
+
+    >>> hider = Hider()
+    >>> hider.text("curl -H 'Authorization: Bearer abcdef' https://me:pw@host/")
+    "curl -H 'Authorization: [hidden]' https://[hidden]@host/"
+    >>> dict(hider.counts)
+    {'name': 1, 'url-password': 1}
+    >>> Hider(salt=bytes(32)).text("PASSWORD=hunter2")
+    'PASSWORD=[hidden name 48d1763b]'
+    """
+
+    def __init__(self, salt: bytes = b"") -> None:
+        self._salt = salt
+        self.counts: Counter[str] = Counter()
+
+    def placeholder(self, secret: str, kind: str) -> str:
+        """Return what stands for a secret, and count it."""
+        self.counts[kind] += 1
+        if not self._salt:
+            return MARK
+        said = secret.encode("utf-8", "surrogatepass")
+        digest = hmac.new(self._salt, said, hashlib.sha256).hexdigest()
+        return f"[hidden {kind} {digest[:8]}]"
+
+    def text(self, text: str) -> str:
+        """Return a text with its secrets hidden."""
+        found = secrets_in(text)
+        return self.replaced(text, found) if found else text
+
+    def replaced(self, text: str, found: list[Span]) -> str:
+        """Return a text with the given secrets hidden."""
+        parts: list[str] = []
+        at = 0
+        for start, end, kind in found:
+            parts += [text[at:start], self.placeholder(text[start:end], kind)]
+            at = end
+        return "".join([*parts, text[at:]])
+
+
+def redacted(text: str) -> str:
+    """
+    Return a text with what looks like a secret replaced by ``[hidden]``.
+
+    >>> redacted("mysql --password hunter2 -u me")
+    'mysql --password [hidden] -u me'
+    """
+    return Hider().text(text)

@@ -1,0 +1,189 @@
+"""
+What the harness may reach, and every way around it that its own text shows.
+
+Nothing under `broker/harness/` touches the world but through the capabilities that it is given, so
+that a run on fakes is the same run. This is held by an allow-list: a module imports only what is
+named here, and says nothing that could reach more by another road.
+
+It reads the text, so it finds what an honest author does by mistake and the known roads of one who
+is in a hurry: aliases, imports by name, modules reached through modules, objects' insides. It is
+no sandbox for code that means harm.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+ALL = frozenset({"*"})
+
+# The standard library: whole modules that compute, and of others the names that do.
+LIBRARY: Mapping[str, frozenset[str]] = {
+    "__future__": ALL,
+    "collections": ALL,
+    "collections.abc": ALL,
+    "dataclasses": ALL,
+    "enum": ALL,
+    "errno": ALL,
+    "functools": ALL,
+    "itertools": ALL,
+    "re": ALL,
+    "types": ALL,
+    "typing": ALL,
+    "argparse": frozenset({"ArgumentParser", "Namespace"}),
+    "concurrent.futures": frozenset({"Future"}),
+    "contextlib": frozenset({"AbstractContextManager", "contextmanager", "suppress"}),
+    "contextvars": frozenset({"copy_context"}),
+    "hashlib": frozenset({"sha256"}),
+    "json": frozenset({"dumps", "loads"}),
+    "posixpath": frozenset({"basename", "dirname", "isabs", "join", "normpath", "split"}),
+    "queue": frozenset({"SimpleQueue"}),
+    "textwrap": frozenset({"wrap"}),
+    "threading": frozenset({"Lock", "RLock", "Thread"}),
+    "tomllib": frozenset({"loads"}),
+    "jsonschema_rs": frozenset({"ValidationError", "Validator", "validator_for"}),
+}
+
+# The broker. The core computes; the rest is what a run stands on: the session with its receipt,
+# what is known of tools, and what the capabilities look like. Not how the real ones are made.
+CAPABILITIES: Mapping[str, frozenset[str]] = {
+    "bundle": frozenset({"Capabilities"}),
+    "browser": frozenset({"Browser"}),
+    "clock": frozenset({"Clock", "NS_PER_S"}),
+    "credentials": frozenset({"Credentials", "Secret"}),
+    "fs": frozenset({"FileStatus", "FileSystem", "Folder"}),
+    "process": frozenset({"Command", "Finished", "Processes"}),
+    "terminal": frozenset({"Size", "Terminal"}),
+    "transcription": frozenset({"Transcription"}),
+    "web": frozenset({"WebPage"}),
+}
+BROKER: Mapping[str, frozenset[str]] = {
+    **{f"broker.capabilities.{name}": names for name, names in CAPABILITIES.items()},
+    "broker.authorize": ALL,
+    "broker.boundary": ALL,
+    "broker.calls": ALL,
+    "broker.errors": ALL,
+    "broker.globs": ALL,
+    "broker.limits": ALL,
+    "broker.permissions.": ALL,
+    "broker.harness.": ALL,
+    "broker.resolve": frozenset({"Resolver", "canonical_digest"}),
+    "broker.service.client": frozenset({"SOCKET_VARIABLE", "SessionClient"}),
+    "broker.session": frozenset({"Session"}),
+}
+# Where a run is put together, and nowhere else.
+COMPOSED: Mapping[str, frozenset[str]] = {
+    "broker.capabilities.bundle": frozenset({"Capabilities", "real_capabilities"}),
+    "broker.catalogs": frozenset({"Catalogs", "load_catalogs"}),
+    "broker.config": frozenset({"Config", "load_config"}),
+    "broker.home": frozenset({"Home"}),
+    "broker.intent": frozenset({"TypedLine"}),
+}
+COMPOSITION = frozenset({"__main__.py", "composition.py"})
+
+# Names that are there without an import, and reach further than a computation.
+BUILTINS = frozenset(
+    """
+    open input print exec eval compile __import__ breakpoint globals locals vars id hash exit quit
+    help copyright credits license __builtins__ __loader__ __spec__ __file__ __package__
+    """.split()  # noqa: SIM905 - a list of words reads better than a page of quotes
+)
+REFLECTION = frozenset({"getattr", "setattr", "delattr", "hasattr"})
+INSIDES = frozenset({"__name__", "__doc__", "__init__", "__post_init__"})  # may be named
+
+
+def reaches(root: Path, folder: str = "broker/harness") -> list[str]:
+    """Return every place where a module of the folder reaches further than it may."""
+    wrong: list[str] = []
+    for path in sorted((root / folder).rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        package = ".".join(path.relative_to(root).parent.parts)
+        reader = _Reader(package, composes=path.name in COMPOSITION)
+        reader.visit(ast.parse(path.read_text(encoding="utf-8")))
+        wrong += [f"{name}:{line}: {fault}" for line, fault in reader.faults]
+    return wrong
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self, package: str, *, composes: bool) -> None:
+        self.package = package
+        self.allowed = {**LIBRARY, **BROKER, **(COMPOSED if composes else {})}
+        self.modules: dict[str, str] = {}  # what a name stands for, when it stands for a module
+        self.faults: list[tuple[int, str]] = []
+
+    def fault(self, node: ast.AST, what: str) -> None:
+        self.faults.append((getattr(node, "lineno", 0), what))
+
+    def names_of(self, module: str) -> frozenset[str] | None:
+        if module in self.allowed:
+            return self.allowed[module]
+        for prefix, names in self.allowed.items():
+            if prefix.endswith(".") and module.startswith(prefix):
+                return names
+        return None
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name.startswith("broker"):
+                self.fault(node, f"import the names you need from `{alias.name}`")
+            elif self.names_of(alias.name) is None:
+                self.fault(node, f"`{alias.name}` is not among what the harness may import")
+            elif alias.asname or "." not in alias.name:
+                self.modules[alias.asname or alias.name] = alias.name
+            else:
+                self.fault(node, f"import the names you need from `{alias.name}`")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        above = self.package.split(".")
+        above = above[: len(above) - node.level + 1] if node.level else []
+        module = ".".join([*above, *([node.module] if node.module else [])])
+        names = self.names_of(module)
+        for alias in node.names:
+            whole = f"{module}.{alias.name}"
+            if names is None or alias.name == "*" or (names != ALL and alias.name not in names):
+                self.fault(node, f"`{whole}` is not among what the harness may import")
+            elif _is_module(module, alias.name):
+                self.fault(node, f"`{whole}` is a module, and may be any")
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        attribute = node.attr
+        if attribute.startswith("__") and attribute.endswith("__") and attribute not in INSIDES:
+            self.fault(node, f"`{attribute}` opens the inside of an object")
+        if isinstance(node.value, ast.Name) and node.value.id in self.modules:
+            module = self.modules[node.value.id]
+            names = self.names_of(module) or frozenset()
+            if names != ALL and attribute not in names:
+                self.fault(node, f"`{module}.{attribute}` is not among what the harness may use")
+            elif _is_module(module, attribute):
+                self.fault(node, f"`{module}.{attribute}` is a module, and may be any")
+            return  # the name in front of the dot was looked at
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if node.id in BUILTINS:
+            self.fault(node, f"`{node.id}` reaches the world, or differs from run to run")
+        elif node.id in self.modules:
+            self.fault(node, f"the module `{self.modules[node.id]}` is handed on")
+        elif node.id in REFLECTION:
+            self.fault(node, f"`{node.id}` reaches what is not spelled out")
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id in REFLECTION:
+            named = node.args[1] if len(node.args) > 1 else None
+            plain = isinstance(named, ast.Constant) and isinstance(named.value, str)
+            if plain and not str(named.value).startswith("__"):  # type: ignore[union-attr]  # as just asked
+                for part in [*node.args, *node.keywords]:
+                    self.visit(part)
+                return
+        self.generic_visit(node)
+
+
+def _is_module(module: str, name: str) -> bool:
+    """Whether a name of a module of the library stands for a module, such as `contextlib.os`."""
+    if module.startswith("broker"):
+        return False  # held by the list of names, and by the modules themselves being read
+    found = getattr(importlib.import_module(module), name, None)
+    return isinstance(found, ModuleType) and f"{module}.{name}" not in LIBRARY

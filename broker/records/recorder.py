@@ -232,13 +232,14 @@ def _reading(pending: Pending, plain: bytes | None, failure: Failure | None) -> 
     if pending.status is None:
         return Heard(failure=failure or failed("unknown", "there was no answer"))
     text = (plain or b"").decode("utf-8", "replace")
-    if pending.status >= 400:
+    if not 200 <= pending.status < 300:
         return Heard(failure=failure or answered(pending.status, text))
     api = pending.request.api
     # Of more than is kept nothing is read; that it came to its end is all there is to know.
-    reading = Heard() if plain is None else tells(api, text, stream=pending.stream)
+    stream = pending.stream or text.startswith(("data:", "event:"))  # whatever its head says
+    reading = Heard() if plain is None else tells(api, text, stream=stream)
     # A stream may be closed behind its last event, or an error in it: then nobody has given up.
-    streamed = pending.stream and api != OTHER
+    streamed = stream and api != OTHER
     told = streamed and (reading.failure is None or reading.failure.kind != "network")
     if failure is not None:
         reading.failure = failure

@@ -248,3 +248,19 @@ def test_what_asks_no_model_has_no_turn() -> None:
     assert response.failure is None
     assert (pending.request.turn, pending.request.attempt) == (None, None)
     assert scene.recorder.begin(sent()).request.turn == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "kind"),
+    [
+        (307, b"", "provider"),
+        (204, b"", "provider"),
+        (200, b'data: {"type":"message_stop"}\n\n', None),
+        (200, b'event: x\ndata: {"type":"message_start"}\n\n', "network"),
+        (200, b"<html>", "provider"),
+    ],
+)
+def test_an_odd_answer(status: int, content: bytes, kind: str | None) -> None:
+    """A redirect and an empty answer are none; a stream is one, whatever its head says."""
+    failure = Scene().answer(status, content).failure
+    assert (failure and failure.kind) == kind

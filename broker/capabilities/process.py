@@ -170,15 +170,18 @@ class _Talk:
                     return ended
                 for key, _ in waiting.select(min(left, _LOOK_S)):
                     self._serve(waiting, key)
-                if not ended and process.poll() is not None:
+                if not ended and _has_ended(process):
                     # What it left running holds the pipes open: that is over now as well.
                     ended = True
                     _kill_group(process)
                     deadline = min(deadline, time.monotonic() + _LAST_WORDS_S)
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return False
+        pause_s = 0.000_5
+        while not _has_ended(process):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, pause_s))
+            pause_s = min(2 * pause_s, _LOOK_S)
         return True
 
     def _serve(self, waiting: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
@@ -206,6 +209,18 @@ class _Talk:
         except BrokenPipeError:  # it does not want to hear the rest
             return False
         return bool(self._left)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """
+    Whether a process has ended. It is not collected, so that its number stays its own.
+
+    A number that is free again may be another's, and its group would be killed in place of this.
+    """
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, look) is not None
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -7,8 +7,9 @@ session, the ticket and the receipt are the real ones. It reaches the world only
 ``broker.capabilities``, which it is given.
 
 In the order to read them: ``pipeline`` (one call, from the model to its result) with ``passing``,
-``execution``, ``snapshot``, ``schemas``, ``hooks``, ``approval`` and ``spill``; ``registry`` with
-``items`` (what there is to call); ``held`` (the session behind it); ``agent`` (the loop) with
+``execution``, ``snapshot``, ``schemas``, ``hooks``, ``workers``, ``approval`` and ``spill``;
+``registry`` with ``items`` (what there is to call); ``composition`` with ``projecthooks`` and
+``trust`` (what a run is made of); ``held`` (the session behind it); ``agent`` (the loop) with
 ``verify``; ``tools`` with ``files``, ``shell`` and ``web``; ``script`` (the model), ``show`` (a run
 in lines), ``outcome`` and ``exits`` (how it ends).
 """

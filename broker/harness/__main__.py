@@ -21,8 +21,12 @@ from broker.errors import BrokerError, InputError, ScopeError
 from broker.harness.composition import Choices, compose, settle
 from broker.harness.exits import DONE, UNEXPECTED, exit_code
 from broker.harness.held import Held, LiveSession, OwnSession
+from broker.harness.items import CallHook
+from broker.harness.projecthooks import PLACE, project_hooks, trusted_hooks
 from broker.harness.script import load_script
 from broker.harness.show import plain, printer
+from broker.harness.tools import TOOLS
+from broker.harness.trust import Trust
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.permissions.depth import USUAL_DEPTH
@@ -30,6 +34,8 @@ from broker.permissions.effects import EFFECTS
 from broker.permissions.modes import MODES
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import Session
+
+TRUSTED = "trusted"  # the folder of what a person trusted, in the state folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,9 @@ def parser() -> _Reader:
     reader.add_argument(
         "--verify", metavar="COMMAND", help="must pass before a run that changed something ends"
     )
+    reader.add_argument(
+        "--trust", action="store_true", help=f"run the hooks of {PLACE}, as they are now"
+    )
     return reader
 
 
@@ -105,15 +114,24 @@ def run(options: argparse.Namespace, world: Capabilities) -> int:
     said_yes = [effect for effect in options.allow.split(",") if effect]
     choices = Choices(options.mode, said_yes, options.depth, options.verify or "")
     script = load_script(world.fs, posixpath.join(world.process.cwd, options.script))
-    home, _, _ = settle(
-        world, choices
-    )  # what is wrong with a choice is said before anything begins
+    # What is wrong with a choice is said before anything begins.
+    home, _, _ = settle(world, choices)
     with held_by(options, world, home) as holding:
-        composition = compose(world, holding.root, choices)
+        hooks = brought_along(options, world, home, holding.root)
+        composition = compose(world, holding.root, choices, (*TOOLS, *hooks))
         watcher = printer(world.terminal.write)
         agent = composition.agent(holding.held, holding.sid, script, watcher)
         agent.run()
     return UNEXPECTED if agent.surprises else DONE
+
+
+def brought_along(
+    options: argparse.Namespace, world: Capabilities, home: Home, root: str
+) -> tuple[CallHook, ...]:
+    """Return the hooks that the workspace brings along and a person trusts."""
+    found = project_hooks(world.fs.below(world.fs.real(root)), world.process)
+    trust = Trust(world.fs.below(posixpath.join(str(home.state), TRUSTED)))
+    return trusted_hooks(found, trust, world.terminal, accept=options.trust)
 
 
 @contextmanager

@@ -99,8 +99,16 @@ def ask_at(terminal: Terminal) -> Ask | None:
         return None
 
     def ask(tool: str, arguments: Mapping[str, object], why: str) -> bool:
-        terminal.write(f"  {call_text(ToolCall(tool, arguments), _WIDTH)}\n")
+        terminal.write(f"  {_shown(tool, arguments)}\n")
         typed = terminal.read_line(f"  may it run ({plain(why)})? [y/N] ")
         return typed is not None and typed.strip().lower() in ("y", "yes")
 
     return ask
+
+
+def _shown(tool: str, arguments: Mapping[str, object]) -> str:
+    """Return a call for the person who decides; what does not fit is counted, never hidden."""
+    call = ToolCall(tool, arguments)
+    whole = call_text(call, None)
+    missing = len(whole) - _WIDTH
+    return whole if missing <= 0 else f"{call_text(call, _WIDTH)} ({missing} more characters)"

@@ -24,7 +24,7 @@ from broker.harness.files import Files, ToolError
 from broker.harness.held import Held
 from broker.harness.items import Tool, Work
 from broker.harness.outcome import Caller, Result
-from broker.harness.passing import Passing, Places, refusal
+from broker.harness.passing import Passing, Places, denial, refusal
 from broker.harness.spill import Spill
 
 
@@ -94,7 +94,7 @@ class Execution:
         refused = self.approver.refused(one.asked.tool, arguments, one.caller.mode)
         if refused is not None:
             self.held.permission(f"{one.number}+", allowed=False, reason=refused)
-            raise Refused(f"{refused}; {ASK}", caveat="permission")
+            raise denial(refused)
 
     def places(self, one: Passing) -> Places:
         """Locate the paths; what is wrong with them is said only after the call was decided."""

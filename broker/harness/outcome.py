@@ -29,6 +29,7 @@ Stop = Literal[
     "session",  # the decision or the result could not be recorded
     "moved",  # a link was changed while the call was decided
     "tool",  # it ran, and failed
+    "broken",  # something broke on the way that nobody foresaw
 ]
 
 STAGES: Final = (

@@ -17,7 +17,7 @@ from broker.errors import Refused
 from broker.harness.files import ToolError
 from broker.harness.hooks import HookStop
 from broker.harness.items import Tool
-from broker.harness.outcome import Caller, Result, Stop
+from broker.harness.outcome import STAGES, Caller, Result, Stop
 from broker.harness.registry import Registered
 from broker.harness.schemas import Schema
 from broker.harness.script import ToolCall
@@ -32,7 +32,8 @@ class Passing:
     One call on its way; ``result`` is there as soon as its outcome is known.
 
     ``text`` is what the model asked for, as JSON; ``live`` what hooks may change; ``handed`` every
-    copy that a hook was given; ``own`` a copy of what was frozen that nobody else is given.
+    copy that a hook was given before that; ``kept`` every copy that somebody may still have, and
+    what it said when it ceased to count; ``own`` a copy of what was frozen that nobody is given.
     ``filled`` says that defaults were put in, ``decided`` that the ticket allowed the call,
     ``brings`` that its result may be a stranger's words, ``changes`` that it may change something.
     """
@@ -47,6 +48,7 @@ class Passing:
     schema: Schema | None = None
     live: dict[str, object] = field(default_factory=dict)
     handed: list[dict[str, object]] = field(default_factory=list)
+    kept: list[tuple[dict[str, object], str]] = field(default_factory=list)
     filled: bool = False
     snapshot: Snapshot | None = None
     own: dict[str, object] = field(default_factory=dict)
@@ -79,6 +81,19 @@ def stopped_by(stop: HookStop) -> Result:
         return Result("refused", f"the hook `{stop.hook}` says no: {stop.reason}", "hook", stop.how)
     text = f"the hook `{stop.hook}` did not answer, so the call was not made: {stop.reason}"
     return Result("failed", text, stop=stop.how)
+
+
+def broke(one: Passing, error: Exception) -> None:
+    """Stop a call in whose way something broke that nobody foresaw: it has no other result."""
+    running = one.stage >= STAGES.index("execute")
+    what = "the tool may have run, and its result is lost" if running else "the call was not made"
+    text = f"{what}: {type(error).__name__}: {error}"
+    one.stop(Result("failed", text, stop="broken", changed=running and one.changes))
+
+
+def denial(why: str) -> Refused:
+    """Return the refusal of the permission rules, in words that keep a model from trying again."""
+    return Refused(f"{why}; do not work around this; ask the person", caveat="permission")
 
 
 def refusal(refused: Refused, stop: Stop) -> Result:

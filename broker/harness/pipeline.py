@@ -31,7 +31,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from broker.authorize import ASK
 from broker.boundary import contained
 from broker.capabilities.bundle import Capabilities
 from broker.errors import BrokerError, InputError, Refused
@@ -42,7 +41,7 @@ from broker.harness.held import Held
 from broker.harness.hooks import HookStop, run_hooks
 from broker.harness.items import CallHook, HookedCall
 from broker.harness.outcome import STAGES, Caller, CallReport, Result, Watch
-from broker.harness.passing import Passing, invalid, refusal, stopped_by
+from broker.harness.passing import Passing, broke, denial, invalid, refusal, stopped_by
 from broker.harness.registry import Registered
 from broker.harness.script import ToolCall
 from broker.harness.snapshot import changed_paths, freeze, spelled
@@ -98,7 +97,7 @@ class Pipeline:
         now = self.world.clock.monotonic_ns
         passing = [Passing(asked, caller, number, registered, now()) for asked, number in turn]
         for one in passing:
-            self._check(one)
+            contained(partial(self._check, one), partial(broke, one))
         waiting: list[Passing] = []
         for one in passing:
             if one.result is None and not (one.tool and one.tool.parallel):
@@ -154,6 +153,7 @@ class Pipeline:
         try:
             untouched = not one.handed and not one.filled
             one.snapshot = freeze(one.live, plain=one.text if untouched else None)
+            one.kept += [(copy, spelled(copy)) for copy in one.handed]
         except InputError as error:
             one.stop(invalid(one, error.message))
 
@@ -189,7 +189,7 @@ class Pipeline:
             one.stop(Result("refused", text, "session", "session"))
             return
         if denied is not None and one.result is None:
-            one.stop(Result("refused", f"{denied}; {ASK}", "permission", "permission"))
+            one.stop(refusal(denial(denied), "permission"))
 
     def _fits(self, one: Passing, arguments: object) -> None:
         fault = one.schema.fault(arguments) if one.schema is not None else "it has no schema"
@@ -208,7 +208,7 @@ class Pipeline:
                 one.stop(stopped_by(stopped))
 
     def _hooked(self, one: Passing, arguments: dict[str, object]) -> HookedCall:
-        one.handed.append(arguments)
+        self._keep(one, arguments)
         return HookedCall(one.asked.tool, one.number, one.caller.actor, arguments)
 
     def _asked(
@@ -217,18 +217,27 @@ class Pipeline:
         given = hooked.arguments
         stopped = run_hooks(hooks, hooked, self.world.clock, self.workers)
         if hooked.arguments is not given and isinstance(hooked.arguments, dict):
-            one.handed.append(hooked.arguments)  # the hook put another object there
+            self._keep(one, hooked.arguments)  # the hook put another object there
         return stopped
+
+    def _keep(self, one: Passing, arguments: dict[str, object]) -> None:
+        if one.snapshot is None:
+            one.handed.append(arguments)
+        else:
+            one.kept.append((arguments, one.snapshot.text))
 
     # ── 8 and 9: running, and what comes of it ──
 
     def _run_all(self, ready: Sequence[Passing]) -> None:
         """Run calls; more than one only when they may run side by side."""
         if len(ready) == 1:
-            self._run(ready[0])
+            self._run_one(ready[0])
             return
-        for future in [self.workers.submit(partial(self._run, one)) for one in ready]:
+        for future in [self.workers.submit(partial(self._run_one, one)) for one in ready]:
             future.result()
+
+    def _run_one(self, one: Passing) -> None:
+        contained(partial(self._run, one), partial(broke, one))
 
     def _run(self, one: Passing) -> None:
         one.stage = STAGES.index("execute")
@@ -277,11 +286,10 @@ class Pipeline:
 
     def _ignored(self, one: Passing) -> tuple[str, ...]:
         """Return what somebody changed in the copies that hooks were given, after the snapshot."""
-        if one.snapshot is None or not one.handed:
-            return ()
-        ran = one.snapshot.thaw()
-        handed = [*one.handed[1:], one.live] if one.live is one.handed[0] else one.handed
-        found = [contained(partial(changed_paths, ran, copy), _unreadable) for copy in handed]
+        found = [
+            contained(partial(changed_paths, json.loads(said), copy), _unreadable)
+            for copy, said in one.kept
+        ]
         return tuple(sorted({place for places in found for place in places}))
 
     def _report(

@@ -36,15 +36,16 @@ def short(text: str, width: int = _WIDTH) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def call_text(call: ToolCall, width: int = _WIDTH) -> str:
+def call_text(call: ToolCall, width: int | None = _WIDTH) -> str:
     """
-    Return a call on one line of at most ``width`` characters.
+    Return a call on one line, of at most ``width`` characters where that is a number.
 
     >>> call_text(ToolCall("read", {"path": "a.py"}))
     'read(path="a.py")'
     """
     arguments = (f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in call.arguments.items())
-    return short(plain(f"{call.tool}({', '.join(arguments)})"), width)
+    text = plain(f"{call.tool}({', '.join(arguments)})")
+    return text if width is None else short(text, width)
 
 
 def printer(write: Callable[[str], object]) -> Callable[[Said | Called | Ended], None]:

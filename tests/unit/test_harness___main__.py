@@ -211,3 +211,21 @@ def test_it_is_a_command(tmp_path: Path, words: list[str]) -> None:
     )
     assert bad.returncode == 2
     assert b"Traceback" not in bad.stderr
+
+
+def test_the_workspace_s_hooks_run_only_when_trusted(tmp_path: Path, words: list[str]) -> None:
+    """Hooks that nobody trusts are said and not run; trusted ones veto, until they change."""
+    (tmp_path / "ws/.broker").mkdir()
+    hooks = tmp_path / "ws/.broker/hooks.toml"
+    hooks.write_text('[[hook]]\nname = "no"\ncommand = ["/bin/sh", "-c", "exit 1"]\n')
+    read = script(tmp_path, READ)
+    code, terminal = run([*words, read])
+    assert (code, "do not run" in terminal.errors) == (0, True)
+    stopped = script(tmp_path, {**READ, "expect": "refused hook"})
+    assert main([*words, "--trust", stopped]) == 0
+    assert main([*words, stopped]) == 0
+    hooks.write_text(hooks.read_text() + "\n")
+    code, terminal = run([*words, script(tmp_path, READ)])
+    assert (code, "do not run" in terminal.errors) == (0, True)
+    hooks.write_text("[[hook]]\n")
+    assert main([*words, script(tmp_path, READ)]) == 3

@@ -102,6 +102,15 @@ def test_only_a_clear_yes_is_a_yes(typed: str | None, answer: bool) -> None:
     assert "unseen" in terminal.shown
 
 
+def test_what_does_not_fit_is_counted() -> None:
+    """A person is told how much of a call they do not see."""
+    terminal = FakeTerminal(["n"])
+    ask = ask_at(terminal)
+    assert ask is not None
+    ask("write", {"path": "a", "content": "x" * 5_000}, "write")
+    assert "more characters)" in terminal.shown
+
+
 def test_where_nobody_sits_nobody_is_asked() -> None:
     """A pipe is not a person."""
     assert ask_at(FakeTerminal(["y"], tty=False)) is None

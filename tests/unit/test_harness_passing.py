@@ -8,7 +8,7 @@ from broker.authorize import enforce
 from broker.calls import Decision, Refusal
 from broker.errors import Refused
 from broker.harness.hooks import HookStop
-from broker.harness.passing import Passing, invalid, refusal, stopped_by
+from broker.harness.passing import Passing, denial, invalid, refusal, stopped_by
 from broker.harness.registry import Registered
 from broker.harness.script import ToolCall
 from broker.harness.snapshot import freeze
@@ -51,3 +51,11 @@ def test_a_refusal_names_its_caveat() -> None:
         enforce(Decision(Refusal("paths", "x", "not within")))
     assert refusal(caught.value, "ticket").caveat == "paths"
     assert refusal(Refused("too deep", caveat="depth"), "ticket").caveat == "depth"
+
+
+def test_a_denial_tells_the_model_not_to_go_around() -> None:
+    """What the rules or the person deny reads like a refusal, and asks for no wider scope."""
+    denied = refusal(denial("the person said no to `write`"), "permission")
+    assert (denied.outcome, denied.caveat) == ("refused", "permission")
+    assert "do not work around this" in denied.text
+    assert "scope" not in denied.text

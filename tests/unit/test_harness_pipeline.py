@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from broker.calls import ALLOW, Decision
 from broker.capabilities.process import Finished
 from broker.capabilities.web import WebPage
 from broker.errors import FatalStoreError
+from broker.harness.approval import Approver
 from broker.harness.items import CallHook, HookedCall, Tool, Veto, Work
 from broker.harness.outcome import STAGES, Caller, Result
 from broker.harness.script import ToolCall
@@ -199,6 +201,22 @@ def test_a_change_after_the_snapshot_has_no_effect_and_is_recorded(
     assert it.report.changed == ()
     (note,) = it.session.notes
     assert "to no effect" in note
+
+
+def test_a_hook_that_puts_other_arguments_there_is_one_that_changed_them(tmp_path: Path) -> None:
+    """Another object in place of the live copy is what counts, and is told as a change."""
+
+    def replace(call: HookedCall) -> None:
+        call.arguments = {"path": "c.txt", "content": "new"}
+
+    it = harness(tmp_path, hook(replace))
+    assert it.call("write", path="b.txt", content="x").outcome == "done"
+    assert it.world.fs.below(str(tmp_path)).names() == ("a.txt", "c.txt")
+    assert (it.report.changed, it.report.ignored) == (("/content", "/path"), ())
+    late = harness(tmp_path, hook(replace, "permission"))
+    assert late.call("write", path="b.txt", content="x").outcome == "done"
+    assert late.world.fs.below(str(tmp_path)).names() == ("a.txt", "b.txt")
+    assert (late.report.changed, late.report.ignored) == ((), ("/content", "/path"))
 
 
 def test_a_change_by_another_thread_after_approval_has_no_effect(tmp_path: Path) -> None:
@@ -464,6 +482,31 @@ def test_a_long_result_is_kept_and_recalled(tmp_path: Path) -> None:
     assert rest.text.startswith(text[at : at + 1000])
     other = Caller("helper-1", "", delegate, "yolo")
     assert it.call("recall", other, result="call-1", position=0).outcome == "failed"
+
+
+@pytest.mark.parametrize("where", ["decide", "permission", "answer", "taint", "result hooks"])
+def test_whatever_breaks_on_the_way_is_the_call_s_failure(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that nobody foresaw stops the call, before the tool runs wherever that is so."""
+    it = harness(tmp_path, pages=[WebPage("https://a.test/", 200, "text/plain", "hello")])
+
+    def fail(*_: object, **__: object) -> Any:
+        raise LookupError("nobody foresaw this")
+
+    if where == "result hooks":
+        it.add(hook(lambda call: None, "result"))
+        monkeypatch.setattr("broker.harness.pipeline.run_hooks", fail)
+    elif where in ("answer", "taint"):
+        monkeypatch.setattr(Approver, where, fail)
+    else:
+        setattr(it.session, where, fail)
+    result = it.call("fetch", url="https://a.test/")
+    assert (result.outcome, result.stop) == ("failed", "broken")
+    assert "nobody foresaw this" in result.text
+    ran = it.world.browser.asked != []
+    assert ran == (where in ("taint", "result hooks"))
+    assert ("may have run" in result.text) == ran
 
 
 # ── siblings ──

@@ -11,7 +11,6 @@ the fake one moves only when a test moves it.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import threading
 import time
@@ -74,7 +73,9 @@ class SystemClock:
 
     async def sleep_async(self, seconds: float) -> None:
         """Return after ``seconds``, letting other tasks run meanwhile."""
-        await asyncio.sleep(max(0.0, seconds))
+        from asyncio import sleep  # noqa: PLC0415  only for whoever runs tasks
+
+        await sleep(max(0.0, seconds))
 
     def wait(self, future: Future[Any], seconds: float) -> bool:
         """Wait until a future is done, at most ``seconds``; return whether it is."""
@@ -149,6 +150,8 @@ class FakeClock:
 
     async def sleep_async(self, seconds: float) -> None:
         """Return once the clock was advanced by ``seconds``, letting other tasks run meanwhile."""
+        import asyncio  # noqa: PLC0415  only for whoever runs tasks
+
         if seconds <= 0:
             await asyncio.sleep(0)
             return

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
@@ -37,12 +38,17 @@ class Workers:
         self._idle: list[SimpleQueue[_Job]] = []
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run work on another thread; the future holds what it returns or raises."""
+        """
+        Run work on another thread; the future holds what it returns or raises.
+
+        The work sees the context variables of whoever submits it.
+        """
         future: Future[T] = Future()
+        context = copy_context()
 
         def job() -> None:
             with suppress(SystemExit):
-                contained(lambda: future.set_result(work()), future.set_exception)
+                contained(lambda: future.set_result(context.run(work)), future.set_exception)
             if not future.done():
                 future.set_exception(RuntimeError("the work wanted to end its thread"))
 

@@ -36,6 +36,7 @@ LIBRARY: Mapping[str, frozenset[str]] = {
     "argparse": frozenset({"ArgumentParser", "Namespace"}),
     "concurrent.futures": frozenset({"Future"}),
     "contextlib": frozenset({"AbstractContextManager", "contextmanager", "suppress"}),
+    "contextvars": frozenset({"copy_context"}),
     "hashlib": frozenset({"sha256"}),
     "json": frozenset({"dumps", "loads"}),
     "posixpath": frozenset({"basename", "dirname", "isabs", "join", "normpath", "split"}),

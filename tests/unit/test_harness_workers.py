@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextvars import ContextVar
 
 import pytest
 
@@ -53,6 +54,16 @@ def test_one_that_hangs_keeps_nobody_waiting() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout == "went on\n"
+
+
+def test_work_sees_the_context_of_whoever_submits_it() -> None:
+    """A context variable has the same value on the other thread, and a change there stays there."""
+    name: ContextVar[str] = ContextVar("name", default="none")
+    workers = Workers()
+    name.set("mine")
+    assert workers.submit(name.get).result(10) == "mine"
+    workers.submit(lambda: name.set("theirs")).result(10)
+    assert name.get() == "mine"
 
 
 def test_many_at_once() -> None:

@@ -62,12 +62,15 @@ def runtime(
 ) -> int:
     """Tell what the reference agent is made of: capabilities, tools, hooks, rules, catalogs."""
     from broker.capabilities.bundle import real_capabilities
-    from broker.harness.composition import Choices, compose
-    from broker.inspection.report import report_text, runtime_report
+    from broker.harness.composition import Choices, compose, settle
+    from broker.harness.tools import TOOLS
+    from broker.inspection.report import brought_along, report_text, runtime_report
 
-    world = real_capabilities()
-    composition = compose(world, existing_folder(workspace), Choices(mode))
-    document = runtime_report(composition, scopes or [], content=content)
+    world, root, choices = real_capabilities(), existing_folder(workspace), Choices(mode)
+    home, _, _ = settle(world, choices)
+    brought = brought_along(world, home, root)
+    composition = compose(world, root, choices, (*TOOLS, *(brought.hooks if brought else ())))
+    document = runtime_report(composition, scopes or [], brought=brought, content=content)
     if as_json:
         out(report_text(document))
     else:
@@ -88,7 +91,11 @@ def _words(document: Document) -> None:
     answers = (f"{name} {said['answer']}" for name, said in rules["effects"].items())
     _row("permissions", f"{rules['mode']}: {', '.join(answers)}")
     _row("catalogs", ", ".join(each["source"] for each in document["catalogs"]))
-    _row("workspace", ", ".join(f"{f['path']} (not trusted)" for f in document["workspace"]))
+    words = {True: "trusted", False: "not trusted"}
+    _row(
+        "workspace",
+        ", ".join(f"{f['path']} ({words[f['trusted']]})" for f in document["workspace"]),
+    )
 
 
 def _row(name: str, text: str) -> None:

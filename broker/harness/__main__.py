@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from broker.capabilities.bundle import Capabilities, real_capabilities
 from broker.errors import BrokerError, InputError, ScopeError
-from broker.harness.composition import Choices, compose, settle
+from broker.harness.composition import TRUSTED, Choices, compose, settle
 from broker.harness.exits import DONE, UNEXPECTED, exit_code
 from broker.harness.held import Held, LiveSession, OwnSession
 from broker.harness.items import CallHook
@@ -34,8 +34,6 @@ from broker.permissions.effects import EFFECTS
 from broker.permissions.modes import MODES
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import Session
-
-TRUSTED = "trusted"  # the folder of what a person trusted, in the state folder
 
 
 @dataclass(frozen=True, slots=True)

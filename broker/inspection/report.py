@@ -19,15 +19,21 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, Final
 
+from broker.capabilities.bundle import Capabilities
 from broker.capabilities.fs import Folder
 from broker.catalogs import Catalogs
 from broker.catalogs.entry import ToolEntry
-from broker.harness.composition import Composition
+from broker.harness.composition import TRUSTED, Composition
+from broker.harness.items import CallHook
 from broker.harness.outcome import STAGES
+from broker.harness.projecthooks import ProjectHooks, project_hooks
+from broker.harness.trust import Trust
+from broker.home import Home
 from broker.inspection.workspace import workspace_files
 from broker.limits import MAX_CATALOG_BYTES
 from broker.permissions.effects import EFFECTS
@@ -46,8 +52,39 @@ _DAY_NS: Final = 86_400 * 10**9
 Document = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The hooks that a workspace brings along, and whether a person trusts what they execute."""
+
+    found: ProjectHooks
+    trusted: bool
+
+    @property
+    def hooks(self) -> tuple[CallHook, ...]:
+        """Those that a run would register."""
+        return self.found.hooks if self.trusted else ()
+
+
+def brought_along(world: Capabilities, home: Home, root: str) -> Brought | None:
+    """
+    Return the hooks of a workspace; None where it brings none. Nobody is asked.
+
+    Raises:
+        ConfigError: what it brings is not understood.
+    """
+    found = project_hooks(world.fs.below(world.fs.real(root)), world.process)
+    if found is None:
+        return None
+    trust = Trust(world.fs.below(os.path.join(home.state, TRUSTED)))
+    return Brought(found, trust.holds(found.executables))
+
+
 def runtime_report(
-    composition: Composition, scope: Sequence[str], *, content: bool = False
+    composition: Composition,
+    scope: Sequence[str],
+    *,
+    brought: Brought | None = None,
+    content: bool = False,
 ) -> Document:
     """
     Return the report on a composition, for a scope that a person typed.
@@ -55,11 +92,13 @@ def runtime_report(
     Args:
         composition: what was put together.
         scope: the texts, as typed; none at all permits everything.
+        brought: the hooks that the workspace brings along.
         content: tell descriptions, schemas and settings too.
 
     Raises:
         ScopeError, InputError: the scope is malformed.
     """
+    trusted = brought.found.executables.files if brought and brought.trusted else {}
     document: Document = {
         "format": FORMAT,
         "writer": _writer(),
@@ -69,13 +108,14 @@ def runtime_report(
         "ticket": _ticket(composition, scope),
         "permissions": _permissions(composition),
         "catalogs": _catalogs(composition.catalogs, composition),
+        "project_hooks": _brought(brought, content=content),
         "workspace": [
             {
                 "path": file.path,
                 "role": file.role,
                 "size_bytes": file.size_bytes,
                 "sha256": file.sha256,
-                "trusted": False,
+                "trusted": trusted.get(file.path) == file.sha256 is not None,
             }
             for file in workspace_files(_workspace(composition))
         ],
@@ -152,6 +192,21 @@ def _registered(composition: Composition, *, content: bool) -> Document:
         ],
     }
     return told
+
+
+def _brought(brought: Brought | None, *, content: bool) -> Document:
+    """Tell which hooks the workspace brings, whether they are trusted, and what they execute."""
+    if brought is None:
+        return {"trusted": False, "hooks": [], "executes": {}}
+    pairs = zip(brought.found.hooks, brought.found.commands, strict=True)
+    return {
+        "trusted": brought.trusted,
+        "hooks": [
+            {"name": hook.name, "when": hook.when, **({"command": command} if content else {})}
+            for hook, command in pairs
+        ],
+        "executes": dict(sorted(brought.found.executables.files.items())),
+    }
 
 
 def _vouched(entry: ToolEntry | None) -> bool:

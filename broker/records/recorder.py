@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from broker.capabilities.clock import Clock
 from broker.errors import StoreError
@@ -36,6 +36,16 @@ from broker.redaction.bodies import hide_body
 
 SWITCH: Final = "BROKER_PROVIDER_AUDIT"
 _BRANCH: ContextVar[str] = ContextVar("broker_branch", default="main")
+
+
+def keeps_bodies(environ: Mapping[str, str]) -> bool:
+    """
+    Return whether bodies are kept: unless the environment says not to.
+
+    >>> keeps_bodies({}), keeps_bodies({SWITCH: "0"})
+    (True, False)
+    """
+    return environ.get(SWITCH, "1").strip().lower() not in ("0", "false", "no", "off")
 
 
 @contextmanager
@@ -69,14 +79,14 @@ class Pending:
     size_bytes: int = 0
     whole: bool = False  # the transport has seen the end of the answer
     ended: bool = False  # it was recorded
-    _digest: object = field(default_factory=hashlib.sha256)
+    _digest: Any = field(default_factory=hashlib.sha256)  # hashlib names no class for it
     _chunks: list[bytes] = field(default_factory=list)
     _kept_bytes: int = 0
 
     def take(self, chunk: bytes) -> None:
         """Take in bytes of the answer, as they passed."""
         self.size_bytes += len(chunk)
-        self._digest.update(chunk)  # type: ignore[attr-defined]  # hashlib names no class for it
+        self._digest.update(chunk)
         if self._kept_bytes + len(chunk) <= MAX_RECORDED_BYTES:
             self._chunks.append(chunk)
             self._kept_bytes += len(chunk)
@@ -84,7 +94,7 @@ class Pending:
     @property
     def sha256(self) -> str:
         """The digest of what has passed."""
-        return str(self._digest.hexdigest())  # type: ignore[attr-defined]  # as above
+        return str(self._digest.hexdigest())
 
     @property
     def content(self) -> bytes | None:
@@ -100,7 +110,7 @@ class Recorder:
         store: where to.
         clock: what time it is.
         salt: what placeholders are made with; see ``broker.redaction.hiding``.
-        bodies: whether bodies are kept.
+        bodies: whether bodies are kept; see ``keeps_bodies``.
         ids: gives each request its id; by default they are counted.
         provider: who is asked; by default the host of the address.
     """
@@ -128,14 +138,6 @@ class Recorder:
             count(self._turns, record)
             self._count += isinstance(record, ProviderRequest)
         self._ids = ids or self._counted
-
-    @classmethod
-    def configured(
-        cls, store: RecordStore, clock: Clock, environ: Mapping[str, str], **more: str | bytes
-    ) -> Recorder:
-        """Return a recorder that keeps bodies unless the environment says not to."""
-        bodies = environ.get(SWITCH, "1").strip().lower() not in ("0", "false", "no", "off")
-        return cls(store, clock, bodies=bodies, **more)  # type: ignore[arg-type]  # salt, provider
 
     def _counted(self) -> str:
         return f"req-{self._count + 1:06d}"
@@ -230,13 +232,14 @@ def _reading(pending: Pending, plain: bytes | None, failure: Failure | None) -> 
     if pending.status is None:
         return Heard(failure=failure or failed("unknown", "there was no answer"))
     text = (plain or b"").decode("utf-8", "replace")
-    if pending.status >= 400:
+    if not 200 <= pending.status < 300:
         return Heard(failure=failure or answered(pending.status, text))
     api = pending.request.api
     # Of more than is kept nothing is read; that it came to its end is all there is to know.
-    reading = Heard() if plain is None else tells(api, text, stream=pending.stream)
+    stream = pending.stream or text.startswith(("data:", "event:"))  # whatever its head says
+    reading = Heard() if plain is None else tells(api, text, stream=stream)
     # A stream may be closed behind its last event, or an error in it: then nobody has given up.
-    streamed = pending.stream and api != OTHER
+    streamed = stream and api != OTHER
     told = streamed and (reading.failure is None or reading.failure.kind != "network")
     if failure is not None:
         reading.failure = failure

@@ -6,8 +6,8 @@ and eight digits of a keyed digest, so that within one record the same secret ca
 another, and across records with other salts it cannot.
 
 Rules a maintainer keeps: a placeholder holds nothing that JSON or a quote would have to escape,
-and is not hidden again; a salt is secret and is never written beside what it hides, since a
-short secret could be guessed from its digest.
+and is not hidden again, so a kind is no word for a secret; a salt is secret and is never written
+beside what it hides, since a short secret could be guessed from its digest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Hider:
     >>> hider.text("curl -H 'Authorization: Bearer abcdef' https://me:pw@host/")
     "curl -H 'Authorization: [hidden]' https://[hidden]@host/"
     >>> dict(hider.counts)
-    {'name': 1, 'url-password': 1}
+    {'name': 1, 'userinfo': 1}
     >>> Hider(salt=bytes(32)).text("PASSWORD=hunter2")
     'PASSWORD=[hidden name 48d1763b]'
     """

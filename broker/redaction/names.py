@@ -102,6 +102,17 @@ def secret_name(name: str) -> bool:
     )
 
 
+def mentions_secret(name: str) -> bool:
+    """
+    Whether a name has anything to do with secrets, as a type's or a variable's may.
+
+    >>> mentions_secret("AccessTokenProvider"), mentions_secret("Provider")
+    (True, False)
+    """
+    words = {word.lower() for word in _WORD.findall(name[:MAX_NAME_CHARS])}
+    return not words.isdisjoint(_ALWAYS | {"key", "keys", "token", "tokens"})
+
+
 def _key(words: list[str]) -> bool:
     last = max((at for at, word in enumerate(words) if word in ("key", "keys")), default=0)
     return not _KEY_OF.isdisjoint(words[:last])

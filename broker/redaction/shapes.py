@@ -38,7 +38,7 @@ def _shape(kind: str, begin: str, rest: str, *, bare: bool = True) -> Shape:
 
 _ENDS: Final = r"(?![A-Za-z0-9_-])"
 SHAPES: Final[tuple[Shape, ...]] = (
-    _shape("private-key", "-----BEGIN ", r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    _shape("pem", "-----BEGIN ", r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
            r"(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}-----|\Z)", bare=False),
     # Model providers.
     _shape("provider", "sk-", r"[A-Za-z0-9_-]{16,}"),
@@ -94,8 +94,8 @@ SHAPES: Final[tuple[Shape, ...]] = (
     _shape("service", "PMAK-", r"[a-f0-9]{24}-[a-f0-9]{30,}"),
     _shape("service", "AGE-SECRET-KEY-1", r"[A-Z0-9]{50,}"),
     # Forms of the web.
-    _shape("jwt", "eyJ", r"[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
-    _shape("url-password", "://", r"([^/\s@\"'?#\\]{1,512})(?=@)", bare=False),
+    _shape("claims", "eyJ", r"[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
+    _shape("userinfo", "://", r"([^/\s@\"'?#\\]{1,512})(?=@)", bare=False),
 )  # fmt: skip
 
 

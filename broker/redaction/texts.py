@@ -22,7 +22,7 @@ from heapq import merge
 from typing import Final, NamedTuple
 
 from broker.redaction.commands import given
-from broker.redaction.names import MAX_NAME_CHARS, secret_name
+from broker.redaction.names import MAX_NAME_CHARS, mentions_secret, secret_name
 from broker.redaction.shapes import shaped
 
 
@@ -71,6 +71,8 @@ _TO_LINE_END: Final = re.compile(r"[^\r\n\\]+")
 _TO_QUOTE: Final = re.compile(r"[^\"'`\r\n\\]+")
 _SCHEME: Final = re.compile(r"(?<![A-Za-z0-9_])(?:bearer|basic) {1,4}(?=\S)", re.IGNORECASE)
 _AFTER_SCHEME: Final = re.compile(r"[A-Za-z0-9._~+/=-]{4,}")
+_REFERENCE: Final = re.compile(r"[A-Za-z_]{1,40}(?:\.[A-Za-z_]{1,40}){0,6}(?![A-Za-z0-9_.])")
+_CAMEL: Final = re.compile(r"(?:[A-Z][a-z]{1,20}){2,6}")
 HIDDEN: Final = re.compile(r"\[hidden(?: [a-z-]{1,24} [0-9a-f]{8})?\]")
 
 # What follows a name in code, in schemas and in prose about them, and hides nothing.
@@ -181,13 +183,35 @@ def _value(text: str, start: int, end: int, name: str) -> tuple[int, int] | None
         return None
     quote = _QUOTE.match(text, mark.end())
     if quote:
-        return _quoted(text, quote)
+        # Code that is quoted, `token=`, ends with the quote that it began with.
+        closes = start and text[start - 1] == quote[1] and mark[0][0] not in "\"'`\\"
+        return None if closes else _quoted(text, quote)
     if text[mark.end()] in "{[" and ":" in mark[0]:  # a structure, which may be a schema
         return None
     span = _unquoted(text, mark.end(), name)
-    if span is None or text[span[0] : span[1]].lower() in _NO_VALUE:
+    if span is None:
         return None
-    return span
+    value = text[span[0] : span[1]]
+    # An empty list, or a sign of another language, is none.
+    plain = value.lower() in _NO_VALUE or not any(map(str.isalnum, value))
+    return None if plain or value == name.rpartition(".")[2] or _code(text, span) else span
+
+
+def _code(text: str, span: tuple[int, int]) -> bool:
+    """
+    Whether a value only says where a secret comes from: `self.api_key`, `AccessTokenProvider`.
+
+    A conversation about code is full of them, and a stored one should be the one that was sent.
+    """
+    reference = _REFERENCE.match(text, span[0])
+    if reference is None or reference.end() > span[1]:
+        return False
+    called = text[reference.end() : reference.end() + 1] in ("(", "[")
+    if not called and reference.end() < span[1]:
+        return False
+    if "." in reference[0]:
+        return called or secret_name(reference[0])
+    return _CAMEL.fullmatch(reference[0]) is not None and mentions_secret(reference[0])
 
 
 def _quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ from broker.capabilities.clock import SystemClock
 from broker.capabilities.fs import SystemFiles
 from broker.errors import StoreError
 from broker.records.model import ProviderRequest, ProviderResponse, Record
-from broker.records.recorder import SWITCH, Recorder, on_branch
+from broker.records.recorder import SWITCH, Recorder, keeps_bodies, on_branch
 from broker.records.store import RecordStore
 from broker.records.transport import recording_async_transport, recording_transport
 from broker.records.turns import derived
@@ -90,7 +90,7 @@ def call(client: Any, path: str, text: str, *, stream: bool) -> Any:
 def desk(place: Path, path: str, server: Provider, retries: int = 0, **options: Any) -> Desk:
     """Set up the official client of a path over a recorder in a folder."""
     store = RecordStore(SystemFiles().below(str(place / "records")))
-    recorder = Recorder.configured(store, SystemClock(), options)
+    recorder = Recorder(store, SystemClock(), bodies=keeps_bodies(options))
     module: Any = anthropic if path == MESSAGES else openai
     base = server.url if path == MESSAGES else server.url + "/v1"
     common = {"api_key": KEY, "base_url": base, "max_retries": retries}

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.capabilities.bundle import real_capabilities
+from broker.harness.composition import TRUSTED
+from broker.harness.projecthooks import project_hooks
+from broker.harness.trust import Trust
+from broker.home import Home
 from tests.console import Console, process
 
 
@@ -109,3 +115,42 @@ def test_what_cannot_be_understood_is_told(broker: Console, words: tuple[str, ..
 def test_alone_it_shows_its_help(broker: Console) -> None:
     """`broker inspect` teaches."""
     assert "runtime" in broker("inspect").out + broker("inspect").err
+
+
+def test_hooks_of_the_workspace_are_registered_only_when_trusted(tmp_path: Path) -> None:
+    """They are listed either way, run by neither, and among the hooks only as a person trusts."""
+    workspace, sentinel = tmp_path / "ws", tmp_path / "sentinel"
+    (workspace / ".broker").mkdir(parents=True)
+    (workspace / "check").write_text(f"#!/bin/sh\ntouch {sentinel}\n")
+    (workspace / "check").chmod(0o755)
+    hooks = '[[hook]]\nname = "mine"\ncommand = ["./check"]\n'
+    (workspace / ".broker/hooks.toml").write_text(hooks)
+
+    def told() -> dict[str, Any]:
+        done = process("inspect", "runtime", "--json", "--workspace", str(workspace))
+        assert done.code == 0, done.err
+        document: dict[str, Any] = json.loads(done.out)
+        return document
+
+    document = told()
+    assert document["hooks"] == []
+    assert document["project_hooks"]["trusted"] is False
+    assert sorted(document["project_hooks"]["executes"]) == [".broker/hooks.toml", "check"]
+    assert [(f["path"], f["trusted"]) for f in document["workspace"]] == [
+        (".broker/hooks.toml", False)
+    ]
+
+    world = real_capabilities()
+    found = project_hooks(world.fs.below(str(workspace)), world.process)
+    assert found is not None
+    state = Home.find(os.environ).state
+    state.mkdir(parents=True, mode=0o700)
+    Trust(world.fs.below(str(state / TRUSTED))).accept(found.executables)
+    document = told()
+    assert [hook["name"] for hook in document["hooks"]] == ["mine"]
+    assert document["project_hooks"]["trusted"] is True
+    assert [f["trusted"] for f in document["workspace"]] == [True]
+
+    (workspace / "check").write_text("#!/bin/sh\n")
+    assert told()["hooks"] == []
+    assert not sentinel.exists()

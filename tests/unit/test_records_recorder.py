@@ -14,7 +14,7 @@ from broker.capabilities.memory import MemoryFiles
 from broker.errors import InputError, StoreError
 from broker.records.failures import failed
 from broker.records.model import ProviderRequest, ProviderResponse
-from broker.records.recorder import SWITCH, Recorder, Sent, on_branch
+from broker.records.recorder import SWITCH, Recorder, Sent, keeps_bodies, on_branch
 from broker.records.store import RecordStore
 from broker.records.turns import derived
 
@@ -112,7 +112,7 @@ def test_turns_go_on_where_a_session_is_opened_again() -> None:
 def test_a_switch_leaves_bodies_out(word: str) -> None:
     """Without bodies a record still has the digest of what was sent, and the turns still count."""
     scene = Scene()
-    scene.recorder = Recorder.configured(scene.store, scene.clock, {SWITCH: word})
+    scene.recorder = Recorder(scene.store, scene.clock, bodies=keeps_bodies({SWITCH: word}))
     response = scene.answer()
     (request,) = scene.requests()
     assert request.body is None
@@ -125,7 +125,7 @@ def test_bodies_are_kept_unless_somebody_says_not_to() -> None:
     """No word, and any other word, keeps them."""
     for environ in ({}, {SWITCH: "1"}, {SWITCH: ""}):
         scene = Scene()
-        scene.recorder = Recorder.configured(scene.store, scene.clock, environ)
+        scene.recorder = Recorder(scene.store, scene.clock, bodies=keeps_bodies(environ))
         scene.answer()
         assert scene.requests()[0].body is not None
 
@@ -248,3 +248,19 @@ def test_what_asks_no_model_has_no_turn() -> None:
     assert response.failure is None
     assert (pending.request.turn, pending.request.attempt) == (None, None)
     assert scene.recorder.begin(sent()).request.turn == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "kind"),
+    [
+        (307, b"", "provider"),
+        (204, b"", "provider"),
+        (200, b'data: {"type":"message_stop"}\n\n', None),
+        (200, b'event: x\ndata: {"type":"message_start"}\n\n', "network"),
+        (200, b"<html>", "provider"),
+    ],
+)
+def test_an_odd_answer(status: int, content: bytes, kind: str | None) -> None:
+    """A redirect and an empty answer are none; a stream is one, whatever its head says."""
+    failure = Scene().answer(status, content).failure
+    assert (failure and failure.kind) == kind

@@ -85,4 +85,4 @@ def test_what_was_hidden_is_counted_by_kind() -> None:
     """Counts tell how many there were of each kind."""
     hider = Hider()
     hider.text("PASSWORD=a TOKEN=b https://u:p@h/ ghp_0123456789abcdef0123")
-    assert dict(hider.counts) == {"name": 2, "url-password": 1, "forge": 1}
+    assert dict(hider.counts) == {"name": 2, "userinfo": 1, "forge": 1}

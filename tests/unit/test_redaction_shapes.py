@@ -7,6 +7,7 @@ import string
 
 import pytest
 
+from broker.redaction.names import secret_name
 from broker.redaction.shapes import SHAPES, shaped
 from broker.redaction.texts import secrets_in
 
@@ -126,3 +127,10 @@ def test_a_form_within_an_address_is_found(name: str) -> None:
 def test_a_likeness_is_left_alone(text: str) -> None:
     """What only begins like a secret, is public, or is a digest, stays."""
     assert list(shaped(text)) == []
+
+
+def test_no_kind_is_a_word_for_a_secret() -> None:
+    """A placeholder tells the kind, and must not look like the name of another secret."""
+    for kind in {shape.kind for shape in SHAPES} | {"name", "option", "scheme"}:
+        assert not secret_name(kind)
+        assert not secret_name(f"[hidden {kind} 0123abcd]")

@@ -30,6 +30,11 @@ FOUND = [
     ("\u0130\u0130 PASSWORD=abc", "abc"),
     ("x" * 200 + ".password=abc", "abc"),
     ("PASSWORD=[abc", "[abc"),
+    ("PASSWORD=secret", "secret"),
+    ("PASSWORD=abc(def", "abc(def"),
+    ("password=hunter.two", "hunter.two"),
+    ("password=self.api_key9", "self.api_key9"),
+    ('token: "`token=`"', "`token=`"),
     ("PASSWORD={abc}", "{abc"),
 ]
 
@@ -46,6 +51,10 @@ def test_a_secret_is_found_whole(text: str, secret: str) -> None:
         "def login(password: str, token: str | None = None) -> bool:",
         '{"password": {"type": "string"}, "required": ["password"]}',
         "the password",
+        "client = Client(api_key=api_key, token=self.auth_token, cookies: CookieTypes)",
+        'key = os.environ["API_KEY"]; api_key = os.environ.get("API_KEY")',
+        "give it `api_key=`, `auth_token=` or `credentials=`, each quoted",
+        "tokens: list[Token] = []",
         "a basic understanding of bearer tokens",
         'password: ""',
         "password=",

@@ -178,7 +178,7 @@ def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, c
             SOCKET_VARIABLE: os.fspath(launch.socket),
             SESSION_VARIABLE: session.sid,
         }
-        child.start(program, prepared.command, variables, launch.cwd)
+        child.start(program, prepared.command, variables, prepared.cwd or launch.cwd)
         server.start()
         code = child.wait(lambda: adapter.escaped() or server.displaced())
     finally:

@@ -7,7 +7,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import check, doctor, key, mcp, policy, receiptgroup, run, scope, sessions, ticket
+from broker.cli import (
+    check,
+    doctor,
+    init,
+    key,
+    mcp,
+    policy,
+    receiptgroup,
+    run,
+    scope,
+    sessions,
+    ticket,
+)
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
 
@@ -23,7 +35,19 @@ Start with:
 {MEANING}
 """
 
-ORDER = ("run", "mcp", "check", "scope", "policy", "ticket", "receipt", "sessions", "key", "doctor")
+ORDER = (
+    "run",
+    "init",
+    "mcp",
+    "check",
+    "scope",
+    "policy",
+    "ticket",
+    "receipt",
+    "sessions",
+    "key",
+    "doctor",
+)
 
 
 class _Ordered(TyperGroup):
@@ -71,6 +95,7 @@ app.command(
     epilog=run.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command(
     "mcp",
     epilog=mcp.EXAMPLES,

@@ -7,11 +7,13 @@ Decided here: nothing but what was typed. The session, the socket and the agent'
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from broker.cli.project import project_scope
 from broker.cli.typed import Scopes, Workspace, existing_folder
 from broker.errors import InputError
 
@@ -22,6 +24,10 @@ Examples:
   broker run --scope @fix-tests --intent 'make the parser tests pass' -- claude -p 'go on'
   broker run --scope 'tools=@reads' -- ./my-agent.py      which asks by `broker check`
   broker run --forward auditor.key.pub --scope calls=60 -- claude
+
+\b
+Without --scope the project's file gives it (.broker/broker.toml, see `broker init`), once you have
+accepted that file; where there is none either, everything is permitted and recorded.
 
 \b
 Exit code: the agent's own; 2 when it could not be started under the ticket. At the end one
@@ -71,11 +77,13 @@ def run(
         raise InputError("name the agent's command behind `--`, such as `-- claude`")
     from broker.launch import run as launch
 
+    folder = Path(existing_folder(workspace))
+    texts = scope or project_scope(command, folder, os.environ, quiet=quiet)
     return launch(
         command,
-        texts=scope or [],
+        texts=texts,
         intent=intent,
-        workspace=Path(existing_folder(workspace)),
+        workspace=folder,
         require_enforcement=require_enforcement,
         forward=None if forward is None else Path(forward),
         conceal=conceal or [],

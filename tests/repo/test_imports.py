@@ -45,6 +45,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "resolve",
         "policy",
         "config",
+        "project",
         "budget",
         "guard",
         "intent",

@@ -10,8 +10,8 @@ not bring: plugins, which run in the plugin's own process before any call, and h
 programs that no call starts. Not decided here: when this is looked at
 (``broker.agents.cline.launch``).
 
-Rules a maintainer keeps: the person's files are read, linked and copied, never written; the person's
-plugins stay out of the process that decides.
+Rules a maintainer keeps: the person's files are read, linked and copied, never written; the
+person's plugins stay out of the process that decides.
 """
 
 from __future__ import annotations

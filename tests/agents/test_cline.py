@@ -59,6 +59,7 @@ def test_calls_inside_and_outside_the_scope(stage: Stage) -> None:
                 Use([write(stage.file("src/new.txt"))]),
                 Use([write(stage.file("outside.txt"))]),
                 Use([("search_codebase", {"queries": ["secret"]})]),
+                Use([read(stage.file("src/a.py"))]),  # it gives up after three calls that fail
                 Use([shell("echo hi > shell.txt")]),
                 Use([("fetch_web_content", {"requests": [ASKED]})]),
                 Say("done"),
@@ -78,6 +79,7 @@ def test_calls_inside_and_outside_the_scope(stage: Stage) -> None:
         ("editor", "allow", ""),
         ("editor", "refuse", "paths"),
         ("search_codebase", "refuse", "paths"),
+        ("read_files", "allow", ""),
         ("run_commands", "refuse", "tools"),
         ("fetch_web_content", "refuse", "hosts"),
     ]

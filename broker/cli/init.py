@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED
 from broker.cli.output import out, printable
 from broker.cli.project import ACCEPTS, agreed, asked, on_terminal, policy_folders, show
@@ -53,6 +54,7 @@ def init(
             metavar="PROGRAM",
             help="Whom the scope is for, such as claude. Give it again for more.",
             show_default="every agent without a line of its own",
+            autocompletion=completing.programs,
         ),
     ] = None,
     *,
@@ -62,6 +64,7 @@ def init(
             "--scope",
             metavar="KEY=VALUE",
             help="What it may do: KEY=VALUE, or @NAME for a policy. Give it again for more.",
+            autocompletion=completing.scope_texts,
         ),
     ] = None,
     workspace: Workspace = None,

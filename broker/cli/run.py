@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from broker.cli import completing
 from broker.cli.project import project_scope
 from broker.cli.typed import Scopes, Workspace, existing_folder
 from broker.errors import InputError
@@ -37,7 +38,10 @@ line says how many calls were allowed and refused, and how to verify the receipt
 
 def run(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND...", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="-- COMMAND...", show_default=False, autocompletion=completing.first_program
+        ),
     ] = None,
     *,
     scope: Scopes = None,

@@ -29,6 +29,7 @@ from broker.calls import (
     UrlSubject,
 )
 from broker.errors import Refused
+from broker.language.nearness import Nearness, near_hosts, near_names, near_paths, nearest_first
 from broker.language.toolnames import full_name
 from broker.limits import MAX_MATCH_WORK
 
@@ -125,7 +126,7 @@ def _judge(ticket: Ticket, call: Call, at: int | None, sandboxed: bool) -> Decis
             return _own(subject)
     for bound in bounds.tools:
         if name not in bound.match.exact and not bound.match.match(tool, call.server):
-            return _not_listed("tools", name, bound.patterns, "tool")
+            return _not_listed(name, bound.patterns)
     if ticket.until is not None and (at is None or at >= ticket.until):
         return _late(ticket.until, at)
     if call.fault is not None:
@@ -219,14 +220,17 @@ def _own(subject: PathSubject) -> Decision:
     return _refuse("own", subject.spelled, f"the broker's own files{too} are closed to tools")
 
 
-def _list(patterns: Sequence[str]) -> str:
+def _list(patterns: Sequence[str], value: str, near: Nearness) -> str:
+    """Return a list's first patterns, before all those that come nearest to what was refused."""
+    patterns = nearest_first(value, patterns, near)
     shown = ", ".join(patterns[:_SHOWN]) or "none"
     more = len(patterns) - _SHOWN
     return shown + (f" and {more} more" if more > 0 else "")
 
 
-def _not_listed(caveat: str, value: str, patterns: Sequence[str], what: str) -> Decision:
-    return _refuse(caveat, value, f"{what} `{value}` is not in {caveat}: {_list(patterns)}")
+def _not_listed(value: str, patterns: Sequence[str]) -> Decision:
+    listed = _list(patterns, value, near_names)
+    return _refuse("tools", value, f"tool `{value}` is not in tools: {listed}")
 
 
 def _late(until: int, at: int | None) -> Decision:
@@ -280,7 +284,8 @@ def _outside(bound: PathBound, subject: PathSubject) -> Decision:
     return _refuse(
         bound.kind,
         spelled,
-        f"{verb} `{spelled}`{leads} is not within {bound.kind}: {_list(bound.patterns)}",
+        f"{verb} `{spelled}`{leads} is not within {bound.kind}: "
+        f"{_list(bound.patterns, subject.places[-1] if subject.places else spelled, near_paths)}",
     )
 
 
@@ -297,7 +302,9 @@ def _wrong_host(url: UrlSubject, patterns: Sequence[str]) -> Decision:
         return _refuse(
             "hosts",
             url.spelled,
-            f"`{url.scheme}:` is not an address of the web; hosts: {_list(patterns)}",
+            f"`{url.scheme}:` is not an address of the web; hosts: "
+            f"{_list(patterns, url.host, near_hosts)}",
         )
     value = url.keys[0]
-    return _refuse("hosts", value, f"host `{value}` is not in hosts: {_list(patterns)}")
+    listed = _list(patterns, value, near_hosts)
+    return _refuse("hosts", value, f"host `{value}` is not in hosts: {listed}")

@@ -65,6 +65,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "child",
         "agents.",
         "launch",
+        "telling",
         "harness.",
         "mcp.",
     ),

@@ -29,7 +29,7 @@ _KIND_CHARS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class Assignment:
     """A task that was let through: who does it, who asked for it, and its words."""
 
     actor: str
@@ -51,7 +51,7 @@ class Crew:
     """
 
     def __init__(self) -> None:
-        self._errands: list[Errand] = []
+        self._errands: list[Assignment] = []
         self._actors: dict[str, str] = {}  # by the agent's id, as last told
         self._mains: set[str] = set()
         self._team = False
@@ -64,7 +64,7 @@ class Crew:
 
     def begin(self, actor: str, asked_by: str, task: str, *, of_team: bool = False) -> None:
         """A helper may start on a task from now on."""
-        self._errands.append(Errand(actor, asked_by, task.strip(), of_team))
+        self._errands.append(Assignment(actor, asked_by, task.strip(), of_team))
         del self._errands[:-MAX_ERRANDS]
 
     def gather(self) -> None:

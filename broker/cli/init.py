@@ -18,7 +18,15 @@ import typer
 from broker.cli import completing
 from broker.cli.exits import ALLOWED
 from broker.cli.output import out, printable
-from broker.cli.project import ACCEPTS, agreed, asked, on_terminal, policy_folders, show
+from broker.cli.project import (
+    ACCEPTS,
+    agreed,
+    asked,
+    on_terminal,
+    outside_a_run,
+    policy_folders,
+    show,
+)
 from broker.cli.typed import Workspace, existing_folder
 from broker.errors import InputError, StoreError
 from broker.home import Home
@@ -79,7 +87,7 @@ def init(
     """Write the project file that gives `broker run` its scope, or accept the one that is there."""
     from broker.project import load_project
 
-    _outside_a_run()
+    outside_a_run(os.environ)
     folder = Path(existing_folder(workspace))
     home = Home.find(os.environ)
     project = load_project(folder)
@@ -149,13 +157,6 @@ def _write(
     out(f"written and accepted: {printable(os.fspath(made.path))}")
     out(f"`broker run -- …` uses it for {printable(used)} where no --scope is typed")
     return ALLOWED
-
-
-def _outside_a_run() -> None:
-    from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE
-
-    if os.environ.get(SOCKET_VARIABLE) or os.environ.get(SESSION_VARIABLE):
-        raise InputError("this is inside a run: only a person accepts a scope, in a shell outside")
 
 
 def _check(project: Project, home: Home) -> None:

@@ -55,6 +55,7 @@ def project_scope(
                 f"`{project.path}` was not accepted as it is now, and a scope that nobody typed "
                 f"gives no authority: read it, then `{ACCEPTS}`, or type --scope"
             )
+        outside_a_run(environ)
         show(project)
         if not agreed("use it from now on, until it changes?"):
             raise InputError("not accepted: type --scope")
@@ -63,6 +64,19 @@ def project_scope(
     if not quiet:
         err(f"broker: scope of `{printable(os.fspath(project.path))}`: {printable(' '.join(flat))}")
     return list(flat)
+
+
+def outside_a_run(environ: Mapping[str, str]) -> None:
+    """
+    Refuse to accept anything inside a run.
+
+    Raises:
+        InputError: the environment is that of a run, where an agent may be the one that types.
+    """
+    from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE
+
+    if environ.get(SOCKET_VARIABLE) or environ.get(SESSION_VARIABLE):
+        raise InputError("this is inside a run: only a person accepts a scope, in a shell outside")
 
 
 def policy_folders(home: Home) -> tuple[Path, ...]:

@@ -125,6 +125,17 @@ def test_a_person_is_asked_on_a_terminal(workspace: Path, answer: str, code: int
         assert ended == 0
 
 
+def test_nobody_is_asked_inside_a_run(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent can make itself a terminal, and answer."""
+    monkeypatch.setenv("BROKER_SESSION", "x")
+    told, ended = at_terminal("run", "--", "true", answers=["y"])
+    assert "inside a run" in told
+    assert ended == 2
+    project = load_project(workspace)
+    assert project is not None
+    assert accepted(project, home()) is None
+
+
 def at_terminal(*words: str, answers: list[str]) -> tuple[str, int]:
     """Run `broker` on a terminal of its own, type the answers, and return all that was shown."""
     ours, theirs = pty.openpty()

@@ -107,6 +107,17 @@ def test_where_a_person_may_be_asked_nothing_is_opened(
     assert str(place.socket) in net.read_text()
 
 
+@pytest.mark.parametrize("verb", ["history", "h", "config", "auth", "mcp"])
+def test_what_may_lead_into_a_talk_is_held_like_one(place: Place, verb: str) -> None:
+    """A past talk is taken up again from its list, so the plugin and the net are there."""
+    prepared = place.prepare(verb, "--json")
+    assert prepared.command[3:] == (verb, "--json")
+    home = Path(prepared.environ["CLINE_DIR"])
+    assert len(os.listdir(home / "plugins")) == len(os.listdir(home / "hooks")) == 1
+    assert prepared.environ["BROKER_CLINE_OPENS"] == "0"
+    assert ClineLaunch().prompt(["cline", verb, "x"]) is None
+
+
 def test_settings_that_ask_before_calls(place: Place) -> None:
     """What the person set is not undone by us."""
     place.settings('{"toolAutoApprove": false}')
@@ -130,7 +141,7 @@ def test_what_cannot_be_held_is_not_started(place: Place, arguments: tuple[str, 
 
 def test_what_only_looks_is_left_as_it_is(place: Place) -> None:
     """No model is asked, so nothing is added, and nothing is missed afterwards."""
-    for arguments in (("--help",), ("auth",), ("history",), ("-V",)):
+    for arguments in (("--help",), ("version",), ("auth", "-h"), ("-V",)):
         assert place.prepare(*arguments) == Prepared(("cline", *arguments))
     assert place.adapter.escaped() is None
 

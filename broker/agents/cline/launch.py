@@ -78,7 +78,9 @@ _FLAGS: Final = {
     "--kanban": "it would run in other processes",
     "--update": "it would run another program",
 }
-_HARMLESS: Final = frozenset(("auth", "config", "h", "help", "history", "mcp", "version"))
+_HARMLESS: Final = frozenset(("help", "version"))
+# On a terminal these may go on into a talk with the agent, so they are held like one.
+_LEADING: Final = frozenset(("auth", "config", "h", "history", "mcp"))
 _OTHERS: Final = frozenset(
     (
         *("connect", "dashboard", "doctor", "hook", "hub", "kanban", "plugin", "schedule"),
@@ -262,4 +264,4 @@ class ClineLaunch:
 def _verb(arguments: Sequence[str]) -> str:
     """Return the command that is given to Cline, or an empty text."""
     first = next(positional(arguments, _VALUED), "")
-    return first if first in _HARMLESS or first in _OTHERS else ""
+    return first if first in _HARMLESS | _LEADING | _OTHERS else ""

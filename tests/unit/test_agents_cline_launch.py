@@ -54,8 +54,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """The folders of this test's own."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The folders of this test's own, and no terminal."""
+    monkeypatch.setattr(os, "isatty", lambda _: False)
     return Place(tmp_path)
 
 
@@ -80,6 +81,14 @@ def test_a_run_with_its_prompt_starts_closed(place: Place) -> None:
     (plugin,) = (home / "plugins").iterdir()
     assert sorted(os.listdir(plugin)) == ["ask.mjs", "broker-cline.js", "package.json"]
     assert json.loads((plugin / "package.json").read_text())["name"] == plugin.name
+
+
+def test_on_a_terminal_the_net_hangs_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There Cline would ask the person for a closed tool, although nobody judged the call."""
+    monkeypatch.setattr(os, "isatty", lambda _: True)
+    prepared = place.prepare(*GO)
+    assert prepared.environ["BROKER_CLINE_OPENS"] == "1"
+    assert os.listdir(Path(prepared.environ["CLINE_DIR"]) / "hooks") == ["PreToolUse"]
 
 
 def test_typed_approval_of_everything_is_the_same(place: Place) -> None:

@@ -9,7 +9,8 @@ Cline takes a plugin's refusal for one, tells it to the model and goes on; its h
 end the run. It goes on without a plugin that does not load. So a run with its prompt on the
 command line starts with every tool closed, by Cline's own ``--auto-approve false``, and the
 plugin opens the calls that were let through. Where a person is asked before calls, or may ask to
-be, nothing opens anything, and a hook file ends the run if the plugin never spoke.
+be, nothing opens anything. Wherever there is a person to ask, a hook file ends the run if the
+plugin never spoke: a question about a call that nobody judged would look like one that was.
 
 Cline reads ``.env`` and ``bunfig.toml`` in the folder that it is started in, which may name
 programs and code to run; so it is started in a folder of ours, and told where to work. Its
@@ -182,7 +183,7 @@ class ClineLaunch:
         self._dialect.know(server_names(launch.environ))
         alone = self._alone(launch, arguments)
         home = launch.folder / HOME_NAME
-        self._furnish(home, launch, with_net=not alone)
+        self._furnish(home, launch, with_net=not alone or _asks())
         variables = {
             "CLINE_DIR": os.fspath(home),
             "CLINE_DATA_DIR": os.fspath(data_folder(launch.environ)),
@@ -259,6 +260,11 @@ class ClineLaunch:
         except OSError as error:
             raise LaunchError(f"`{home}` cannot be made: {error.strerror}") from error
         self._ours_stamp = stamp(self._ours)
+
+
+def _asks() -> bool:
+    """Return whether Cline would ask a person for a tool that is closed, and not just refuse."""
+    return os.isatty(0) and os.isatty(1)
 
 
 def _verb(arguments: Sequence[str]) -> str:

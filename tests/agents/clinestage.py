@@ -15,6 +15,7 @@ from broker.loopback.script import Told, Turn
 from broker.loopback.server import LoopbackModel
 from tests.runkit import finished, start
 from tests.sessionkit import Bench
+from tests.unit.test_cli_project import at_terminal
 
 QUIET = {"CLINE_TELEMETRY_DISABLED": "1", "DO_NOT_TRACK": "1", "CLINE_NO_AUTO_UPDATE": "1"}
 MODEL = ("-P", "openai-compatible", "-m", "fake-model")
@@ -48,6 +49,17 @@ class Stage:
         self, model: LoopbackModel, *arguments: str, scope: Sequence[str], **environ: str
     ) -> subprocess.Popen[str]:
         """Sign in to the model, start Cline headless, and return the broker's process."""
+        self.sign_in(model)
+        return start(
+            [self.program, "--json", *MODEL, *arguments, "[script main] go"],
+            home=self.bench.home.state.parent,
+            workspace=self.workspace,
+            texts=scope,
+            environ={"HOME": str(self.user), **QUIET, **environ},
+        )
+
+    def sign_in(self, model: LoopbackModel) -> None:
+        """Tell Cline of the model, as a person would."""
         subprocess.run(
             [
                 self.program,
@@ -67,13 +79,6 @@ class Stage:
             check=True,
             timeout=60,
         )
-        return start(
-            [self.program, "--json", *MODEL, *arguments, "[script main] go"],
-            home=self.bench.home.state.parent,
-            workspace=self.workspace,
-            texts=scope,
-            environ={"HOME": str(self.user), **QUIET, **environ},
-        )
 
     def run(
         self, script: Mapping[str, Sequence[Turn]], *arguments: str, **more: Any
@@ -81,6 +86,29 @@ class Stage:
         """Run Cline headless with the script ``main``, and wait for it."""
         with LoopbackModel(script) as model:
             ended = finished(self.start(model, *arguments, **more), 120)
+            self.results = model.results
+            return ended
+
+    def at_terminal(
+        self, script: Mapping[str, Sequence[Turn]], scope: Sequence[str], **environ: str
+    ) -> tuple[str, int]:
+        """Run Cline once on a terminal of its own; return all that was shown, and the exit code."""
+        texts = [word for text in scope for word in ("--scope", text)]
+        with LoopbackModel(script) as model:
+            self.sign_in(model)
+            ended = at_terminal(
+                *("run", *texts, "--workspace", str(self.workspace), "--"),
+                *(self.program, *MODEL, "[script main] go"),
+                answers=[],
+                env={
+                    "PATH": os.environ["PATH"],
+                    "HOME": str(self.user),
+                    "BROKER_HOME": str(self.bench.home.state.parent),
+                    "TERM": "xterm",
+                    **QUIET,
+                    **environ,
+                },
+            )
             self.results = model.results
             return ended
 

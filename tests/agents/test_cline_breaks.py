@@ -145,6 +145,30 @@ def test_the_net_lets_a_run_with_its_plugin_be(stage: Stage) -> None:
     assert not (stage.workspace / "outside.txt").exists()
 
 
+def test_a_run_on_a_terminal(stage: Stage) -> None:
+    """Nobody is asked for what the ticket permits, and refusals are told when the run is over."""
+    turns = [Use([write(stage.file("src/new.txt"))]), outside(stage), Say("done")]
+    shown, code = stage.at_terminal({"main": turns}, ["tools=editor", "paths=src/**"])
+    assert code == 0, shown
+    assert "Approve" not in shown
+    assert stage.decisions() == [("editor", "allow", ""), ("editor", "refuse", "paths")]
+    assert (stage.workspace / "src/new.txt").exists()
+    assert shown.index("broker: refused (paths): editor") > shown.index("new.txt")
+    assert "1 allowed, 1 refused (paths 1)" in shown
+
+
+def test_a_plugin_that_does_not_load_on_a_terminal(stage: Stage) -> None:
+    """The net ends the run before a person is asked about a call that nobody judged."""
+    turns = [Use([write(stage.file("src/new.txt"))]), Say("done")]
+    shown, _ = stage.at_terminal(
+        {"main": turns}, ["tools=editor"], CLINE_JS_RUNTIME_PATH="/bin/false"
+    )
+    assert "Approve" not in shown
+    assert stage.decisions() == []
+    assert stage.results == {}
+    assert not (stage.workspace / "src/new.txt").exists()
+
+
 @pytest.mark.parametrize("how", ["killed", "stopped", "socket"])
 def test_a_broker_that_is_gone_refuses(stage: Stage, how: str) -> None:
     """Killed, hung or without its socket: the call after that is refused or never made."""

@@ -136,11 +136,18 @@ def test_nobody_is_asked_inside_a_run(workspace: Path, monkeypatch: pytest.Monke
     assert accepted(project, home()) is None
 
 
-def at_terminal(*words: str, answers: list[str]) -> tuple[str, int]:
+def at_terminal(
+    *words: str, answers: list[str], env: dict[str, str] | None = None
+) -> tuple[str, int]:
     """Run `broker` on a terminal of its own, type the answers, and return all that was shown."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, *words], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        [*COMMAND, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=env,
+        start_new_session=True,
     )
     os.close(theirs)
     os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())

@@ -31,6 +31,7 @@ from broker.calls import (
     UrlSubject,
 )
 from broker.errors import Refused
+from broker.language.nearness import Nearness, near_hosts, near_names, near_paths, nearest_first
 from broker.language.toolnames import full_name
 from broker.limits import MATCH_SETUP_CHARS, MAX_MATCH_WORK
 
@@ -190,7 +191,7 @@ def _by_rules(
     book = bound.book
     found = [] if book is None else book.of(name, call.tool, call.server)
     if book is None or not found:
-        return _not_listed("tools", name, [str(p) for p in bound.patterns], "tool")
+        return _not_listed(name, [str(p) for p in bound.patterns])
     if call.fault is not None:
         return None  # it is refused below, and the fault is named
     if _is_long(bounds, call, line):
@@ -265,14 +266,17 @@ def _own(subject: PathSubject) -> Decision:
     return _refuse("own", subject.spelled, f"the broker's own files{too} are closed to tools")
 
 
-def _list(patterns: Sequence[str]) -> str:
+def _list(patterns: Sequence[str], value: str, near: Nearness) -> str:
+    """Return a list's first patterns, before all those that come nearest to what was refused."""
+    patterns = nearest_first(value, patterns, near)
     shown = ", ".join(patterns[:_SHOWN]) or "none"
     more = len(patterns) - _SHOWN
     return shown + (f" and {more} more" if more > 0 else "")
 
 
-def _not_listed(caveat: str, value: str, patterns: Sequence[str], what: str) -> Decision:
-    return _refuse(caveat, value, f"{what} `{value}` is not in {caveat}: {_list(patterns)}")
+def _not_listed(value: str, patterns: Sequence[str]) -> Decision:
+    listed = _list(patterns, value, near_names)
+    return _refuse("tools", value, f"tool `{value}` is not in tools: {listed}")
 
 
 def _late(until: int, at: int | None) -> Decision:
@@ -326,7 +330,8 @@ def _outside(bound: PathBound, subject: PathSubject) -> Decision:
     return _refuse(
         bound.kind,
         spelled,
-        f"{verb} `{spelled}`{leads} is not within {bound.kind}: {_list(bound.patterns)}",
+        f"{verb} `{spelled}`{leads} is not within {bound.kind}: "
+        f"{_list(bound.patterns, subject.places[-1] if subject.places else spelled, near_paths)}",
     )
 
 
@@ -343,7 +348,9 @@ def _wrong_host(url: UrlSubject, patterns: Sequence[str]) -> Decision:
         return _refuse(
             "hosts",
             url.spelled,
-            f"`{url.scheme}:` is not an address of the web; hosts: {_list(patterns)}",
+            f"`{url.scheme}:` is not an address of the web; hosts: "
+            f"{_list(patterns, url.host, near_hosts)}",
         )
     value = url.keys[0]
-    return _refuse("hosts", value, f"host `{value}` is not in hosts: {_list(patterns)}")
+    listed = _list(patterns, value, near_hosts)
+    return _refuse("hosts", value, f"host `{value}` is not in hosts: {listed}")

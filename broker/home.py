@@ -6,7 +6,8 @@ Decided here: the four folders and what lies in each. Not decided here: who may 
 written into them.
 
 - ``state``: ``sessions/<sid>/`` one folder per session, ``heads/<sid>`` its head,
-  ``checkpoints/<sid>`` its latest signed checkpoint, ``ledger/`` the record of all sessions.
+  ``checkpoints/<sid>`` its latest signed checkpoint, ``ledger/`` the record of all sessions,
+  ``projects/`` what was accepted of project files.
 - ``data``: ``keys/`` the secret that signs receipts and tickets.
 - ``config``: ``broker.toml``, ``catalogs/``, ``policies/``; a person edits these.
 - ``runtime``: sockets; gone after a restart of the machine.
@@ -86,6 +87,11 @@ class Home:
     def ledger(self) -> Path:
         """The folder of the ledger: the record of all sessions."""
         return self.state / "ledger"
+
+    @property
+    def projects(self) -> Path:
+        """The folder that holds what a person accepted of project files."""
+        return self.state / "projects"
 
     @property
     def keys(self) -> Path:

@@ -41,6 +41,7 @@ from broker.service.server import Server
 from broker.session import Session
 from broker.sessions.ground import Outside, own_key
 from broker.sessions.recovery import seal_abandoned
+from broker.telling import Telling, has_terminal
 
 SOCKET_NAME: Final = "s"
 ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
@@ -124,6 +125,8 @@ def run(
     auditor = None if (named := forward or config.forward) is None else load_auditor_key(named)
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
+    telling = Telling(streams.say, live=not quiet and not has_terminal())
+    outside.bus.subscribe(telling.hear)
     _clear_away(found, outside, streams)
     runtime = _Runtime(found)
     with Child() as child, runtime:
@@ -154,7 +157,7 @@ def run(
         try:
             return _guarded(session, launch, program, how, child)
         finally:
-            _sealed(session, child, streams, quiet=quiet)
+            _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
 
 
@@ -178,7 +181,7 @@ def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, c
             SOCKET_VARIABLE: os.fspath(launch.socket),
             SESSION_VARIABLE: session.sid,
         }
-        child.start(program, prepared.command, variables, launch.cwd)
+        child.start(program, prepared.command, variables, prepared.cwd or launch.cwd)
         server.start()
         code = child.wait(lambda: adapter.escaped() or server.displaced())
     finally:
@@ -190,11 +193,17 @@ def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, c
     return code
 
 
-def _sealed(session: Session, child: Child, streams: Streams, *, quiet: bool) -> None:
-    """Seal the receipt and say in one line what happened and how to check it."""
+def _sealed(
+    session: Session, child: Child, streams: Streams, telling: Telling, *, quiet: bool
+) -> None:
+    """Seal the receipt and say what was refused unseen, what happened and how to check it."""
     if child.stopped:
         streams.say(f"the agent was stopped: {child.stopped}")
+    for line in () if quiet else telling.rest():
+        streams.say(line)
     counts = f"{session.allowed} allowed, {session.refused} refused"
+    if by := telling.counts():
+        counts += f" ({by})"
     kept = (
         f"receipt {session.receipt_path}; check it with `broker receipt {session.sid[:8]} --verify`"
     )

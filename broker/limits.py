@@ -16,6 +16,7 @@ MAX_SCOPE_PATTERNS: Final = 8_192  # items in all lists of one scope, or of one 
 MAX_SCOPE_TEXTS: Final = 256  # KEY=VALUE texts in one scope
 MAX_POLICY_BYTES: Final = 262_144  # bytes of one policy file
 MAX_POLICY_DEPTH: Final = 4  # policies that name policies
+MAX_PROJECT_POLICIES: Final = 64  # policies of one project file
 
 # ── patterns ──
 MAX_PATTERN_CHARS: Final = 4_096  # characters in one pattern

@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_BE_SKIPPED = {
     "Claude Code is not installed",
     "Codex is not installed",
+    "Cline CLI is not installed",
+    "Cline CLI runs plugins with Node, and it is not installed",
     "Gemini CLI is not installed",
     "Copilot CLI is not installed",
     "Qwen Code is not installed",

@@ -64,7 +64,7 @@ def put(package: str, name: str, folder: Path) -> Path:
 
 def run_pi(plugin: Path, socket: Path | str, calls: Sequence[Mapping[str, object]]) -> Any:
     """Make calls as pi would."""
-    return _run(_PI, plugin, socket, json.dumps(calls))
+    return run_node(_PI, plugin, socket, json.dumps(calls))
 
 
 def run_opencode(
@@ -74,7 +74,7 @@ def run_opencode(
     sessions: Mapping[str, object],
 ) -> Any:
     """Make calls as opencode would; ``sessions`` is what it says of each session."""
-    return _run(_OPENCODE, plugin, socket, json.dumps(calls), json.dumps(sessions))
+    return run_node(_OPENCODE, plugin, socket, json.dumps(calls), json.dumps(sessions))
 
 
 def payload(request: bytes, agent: str) -> dict[str, Any]:
@@ -90,7 +90,8 @@ def allowing(_: bytes) -> bytes:
     return frame(ALLOW)
 
 
-def _run(driver: str, plugin: Path, socket: Path | str, *arguments: str) -> Any:
+def run_node(driver: str, plugin: Path, socket: Path | str, *arguments: str, **environ: str) -> Any:
+    """Run a driver, which is given the plugin and these arguments, and return what it tells."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
@@ -98,7 +99,7 @@ def _run(driver: str, plugin: Path, socket: Path | str, *arguments: str) -> Any:
     script.write_text(driver)
     done = subprocess.run(
         [node, str(script), str(plugin), *arguments],
-        env={**os.environ, "BROKER_SOCKET": str(socket)},
+        env={**os.environ, "BROKER_SOCKET": str(socket), **environ},
         capture_output=True,
         timeout=60,
         check=False,

@@ -25,6 +25,7 @@ CHOSEN = ["tests/unit"]
 # What ships as data, and the folder that it lies in.
 DATA = {
     "broker.agents": "broker/agents",
+    "broker.agents.cline": "broker/agents/cline",
     "broker.agents.opencode": "broker/agents/opencode",
     "broker.agents.pi": "broker/agents/pi",
     "broker.grammar": "grammar",
@@ -71,7 +72,7 @@ def main() -> int:
             f"{package}:{path.name}"
             for package, folder in DATA.items()
             for path in sorted((ROOT / folder).iterdir())
-            if path.suffix in {".lark", ".mjs", ".scope", ".toml"}
+            if path.suffix in {".js", ".lark", ".mjs", ".scope", ".toml"}
         ]
         run(python, "-c", WHERE, *data, cwd=away)
         shared = ("-n", "auto", "--dist", "loadfile", "-m", "not deep and not alone")

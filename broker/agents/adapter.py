@@ -33,10 +33,14 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The command as it is really started, with what is added to its environment."""
+    """
+    The command as it is really started, with what is added to its environment, and where it is
+    started if that is not where it is to work.
+    """
 
     command: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
 
 
 class Adapter(Protocol):
@@ -90,6 +94,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
     "pi": "broker.agents.pi.launch:PiLaunch",
     "gemini": "broker.agents.gemini.launch:GeminiLaunch",
     "copilot": "broker.agents.copilot.launch:CopilotLaunch",
+    "cline": "broker.agents.cline.launch:ClineLaunch",
     "qwen": "broker.agents.qwen.launch:QwenLaunch",
 }
 

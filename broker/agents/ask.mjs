@@ -13,9 +13,11 @@ const REFUSE = Buffer.from("answer/1 refuse\n")
 
 // Return a function that asks and comes back when the answer is an allow. The socket is looked up
 // once, at the start: what changes the environment later changes nothing here.
-export function asker(agent) {
+export function asker(agent, deadlineMs = DEADLINE_MS) {
   const path = String(process.env.BROKER_SOCKET)
-  return async (said) => read(await exchanged(path, `hook ${agent}\n${JSON.stringify(said)}`))
+  return async (said) => {
+    return read(await exchanged(path, `hook ${agent}\n${JSON.stringify(said)}`, deadlineMs))
+  }
 }
 
 // Return the arguments, fixed as they are: nothing that comes later can change what was judged.
@@ -34,7 +36,7 @@ export function timely(promise) {
   return Promise.race([promise, end]).finally(() => clearTimeout(late))
 }
 
-function exchanged(path, text) {
+function exchanged(path, text, deadlineMs) {
   return new Promise((resolve, reject) => {
     const body = Buffer.from(text)
     const size = Buffer.alloc(4)
@@ -47,7 +49,7 @@ function exchanged(path, text) {
     }
     const late = setTimeout(
       () => end(reject, refused("the broker did not answer in time")),
-      DEADLINE_MS,
+      deadlineMs,
     )
     let answer = Buffer.alloc(0)
     connection.on("connect", () => connection.write(Buffer.concat([size, body])))

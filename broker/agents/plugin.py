@@ -19,10 +19,11 @@ import time
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from threading import Event
+from typing import Final, Protocol
 
 from broker.agents.client import write_new
-from broker.agents.hooks import AgentHook, HookCall, actor_of, text_of
+from broker.agents.hooks import HookCall, actor_of, text_of
 from broker.agents.watch import stamp
 from broker.errors import InputError, LaunchError
 from broker.service.protocol import HookRefusal, read_object
@@ -94,10 +95,16 @@ def respelled(arguments: dict[str, object], names: dict[str, str]) -> dict[str, 
     return {names.get(name, name): value for name, value in arguments.items()}
 
 
+class Spoke(Protocol):
+    """What knows whether the plugin has said that it is there."""
+
+    started: Event
+
+
 class Plugged:
     """The plugin of one run: its files, and whether it is still there."""
 
-    def __init__(self, hook: AgentHook) -> None:
+    def __init__(self, hook: Spoke) -> None:
         self._hook = hook
         self._files: tuple[Path, ...] = ()
         self._stamp: object = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED
 from broker.cli.output import json_out, out, printable
 from broker.cli.typed import Json
@@ -57,7 +58,10 @@ Reason = Annotated[
 
 def adopt(
     reason: Reason,
-    id_: Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)] = None,
+    id_: Annotated[
+        str | None,
+        typer.Argument(autocompletion=completing.session_ids, metavar="[ID]", show_default=False),
+    ] = None,
     *,
     ledger: Annotated[
         bool, typer.Option("--ledger", help="Begin another ledger, and adopt what verifies.")
@@ -99,7 +103,9 @@ def adopt(
 
 
 def retire(
-    id_: Annotated[str, typer.Argument(metavar="ID")], reason: Reason, as_json: Json = False
+    id_: Annotated[str, typer.Argument(autocompletion=completing.session_ids, metavar="ID")],
+    reason: Reason,
+    as_json: Json = False,
 ) -> int:
     """Say that a session was taken away knowingly, and why."""
     from broker.receipt.repair import retire as retire_session

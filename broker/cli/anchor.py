@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED, UNDECIDED
 from broker.cli.output import json_out, out, paint, printable
 from broker.cli.typed import Json
@@ -35,7 +36,12 @@ Exit code: 0 everything is anchored, 2 something is left for another time.
 
 
 def anchor(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", show_default=False)] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            autocompletion=completing.session_ids, metavar="[ID]...", show_default=False
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Hand checkpoints in to the anchors of this installation."""

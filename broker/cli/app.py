@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from broker.cli import (
     check,
     doctor,
+    init,
     inspectgroup,
     key,
     mcp,
@@ -37,6 +38,7 @@ Start with:
 
 ORDER = (
     "run",
+    "init",
     "mcp",
     "check",
     "scope",
@@ -95,6 +97,7 @@ app.command(
     epilog=run.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command(
     "mcp",
     epilog=mcp.EXAMPLES,

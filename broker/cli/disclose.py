@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import json_out, out, paint, printable
 from broker.cli.typed import Json, file_bytes
@@ -31,7 +32,12 @@ Line = Annotated[int | None, typer.Option("--line", metavar="N", help="Only of t
 Field = Annotated[
     str | None, typer.Option("--field", metavar="NAME", help="Only of fields with this name.")
 ]
-Id = Annotated[str | None, typer.Argument(metavar="[ID]", show_default="the latest session")]
+Id = Annotated[
+    str | None,
+    typer.Argument(
+        autocompletion=completing.session_ids, metavar="[ID]", show_default="the latest session"
+    ),
+]
 
 DISCLOSE = """\
 \b
@@ -124,7 +130,7 @@ def verify_disclosure(
 
 
 def erase(
-    id_: Annotated[str, typer.Argument(metavar="ID")],
+    id_: Annotated[str, typer.Argument(autocompletion=completing.session_ids, metavar="ID")],
     line: Line = None,
     field: Field = None,
     *,

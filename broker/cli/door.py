@@ -18,8 +18,9 @@ import typer
 
 from broker.boundary import contained
 from broker.cli.app import app
-from broker.cli.exits import INTERRUPTED, REFUSED, UNDECIDED
-from broker.cli.output import err, flush, paint, prepare, printable, settle
+from broker.cli.completing import VARIABLE, complete
+from broker.cli.exits import ALLOWED, INTERRUPTED, REFUSED, UNDECIDED
+from broker.cli.output import err, flush, paint, prepare, printable, raw_out, settle
 from broker.errors import AttenuationError, BrokerError, Refused, ScopeError, VerificationError
 
 # typer keeps the base of its usage errors to itself; this is it.
@@ -45,8 +46,10 @@ def _told(words: list[str]) -> int:
 
 
 def _invoke(words: list[str]) -> int:
-    if "_BROKER_COMPLETE" in os.environ:
-        app(args=words, prog_name="broker")  # a shell asks for completions; this exits
+    if VARIABLE in os.environ:
+        answer = partial(app, args=words, prog_name="broker")
+        raw_out(complete(answer, os.environ).encode())
+        return ALLOWED
     code = app(args=words, prog_name="broker", standalone_mode=False)
     return code if isinstance(code, int) else 0
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED, MEANING, REFUSED
 from broker.cli.output import json_out, out, paint, printable, table
 from broker.cli.typed import Json, folder
@@ -61,7 +62,9 @@ _NO_LINE = "-"
 app = typer.Typer(
     help="Named scopes, each with tests of its own.", no_args_is_help=True, rich_markup_mode=None
 )
-Name = Annotated[str, typer.Argument(metavar="NAME|FILE", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(autocompletion=completing.policies, metavar="NAME|FILE", show_default=False)
+]
 
 
 @app.command("list", epilog=LIST_EXAMPLES)
@@ -102,7 +105,10 @@ def show(name: Name, as_json: Json = False) -> int:
 
 @app.command("check", epilog=CHECK_EXAMPLES)
 def check(
-    name: Annotated[str | None, typer.Argument(metavar="NAME|FILE", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(autocompletion=completing.policies, metavar="NAME|FILE", show_default=False),
+    ] = None,
 ) -> int:
     """Run a policy's own tests in a throw-away workspace."""
     from broker.policy import policy_names

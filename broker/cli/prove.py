@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import json_out, out, paint, printable, raw_out
 from broker.cli.typed import Json, file_bytes, verification_key
@@ -68,7 +69,7 @@ LineFile = Annotated[
 
 
 def prove(
-    id_: Annotated[str, typer.Argument(metavar="ID")],
+    id_: Annotated[str, typer.Argument(autocompletion=completing.session_ids, metavar="ID")],
     line: Line,
     output: Output = None,
     without_line: Bare = False,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import out, paint, printable
 from broker.cli.statefile import StateFile, cores
@@ -74,7 +75,12 @@ unsafe file, or nothing to verify.
 """
 
 
-Id = Annotated[str | None, typer.Argument(metavar="[ID]", show_default="the latest session")]
+Id = Annotated[
+    str | None,
+    typer.Argument(
+        autocompletion=completing.session_ids, metavar="[ID]", show_default="the latest session"
+    ),
+]
 Refused = Annotated[bool, typer.Option("--refused", help="Show only refusals.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Verify, and show no entries.")]
 All = Annotated[

@@ -7,11 +7,14 @@ Decided here: nothing but what was typed. The session, the socket and the agent'
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from broker.cli import completing
+from broker.cli.project import project_scope
 from broker.cli.typed import Scopes, Workspace, existing_folder
 from broker.errors import InputError
 
@@ -24,6 +27,10 @@ Examples:
   broker run --forward auditor.key.pub --scope calls=60 -- claude
 
 \b
+Without --scope the project's file gives it (.broker/broker.toml, see `broker init`), once you have
+accepted that file; where there is none either, everything is permitted and recorded.
+
+\b
 Exit code: the agent's own; 2 when it could not be started under the ticket. At the end one
 line says how many calls were allowed and refused, and how to verify the receipt.
 """
@@ -31,7 +38,10 @@ line says how many calls were allowed and refused, and how to verify the receipt
 
 def run(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND...", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="-- COMMAND...", show_default=False, autocompletion=completing.first_program
+        ),
     ] = None,
     *,
     scope: Scopes = None,
@@ -71,11 +81,13 @@ def run(
         raise InputError("name the agent's command behind `--`, such as `-- claude`")
     from broker.launch import run as launch
 
+    folder = Path(existing_folder(workspace))
+    texts = scope or project_scope(command, folder, os.environ, quiet=quiet)
     return launch(
         command,
-        texts=scope or [],
+        texts=texts,
         intent=intent,
-        workspace=Path(existing_folder(workspace)),
+        workspace=folder,
         require_enforcement=require_enforcement,
         forward=None if forward is None else Path(forward),
         conceal=conceal or [],

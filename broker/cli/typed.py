@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from broker.cli import completing
 from broker.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Scopes = Annotated[
         "--scope",
         metavar="KEY=VALUE",
         help="What is permitted: KEY=VALUE, or @NAME for a policy. Give it again for more.",
+        autocompletion=completing.scope_texts,
     ),
 ]
 Workspace = Annotated[

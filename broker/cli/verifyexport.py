@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
 
+from broker.cli import completing
 from broker.cli.exits import ALLOWED, REFUSED
 from broker.cli.output import json_out, out, paint, printable
 from broker.cli.receipt import AuditorKeyFile
@@ -78,7 +79,10 @@ class _Asked:
 def verify_export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The export.")],
     id_: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The session that it is of.")
+        str | None,
+        typer.Argument(
+            autocompletion=completing.session_ids, metavar="[ID]", help="The session that it is of."
+        ),
     ] = None,
     *,
     format_: Annotated[

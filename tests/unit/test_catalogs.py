@@ -58,7 +58,8 @@ def test_claude_code_s_tools_are_known(shipped: Catalogs) -> None:
 def test_tools_that_read_a_whole_tree_say_so(shipped: Catalogs) -> None:
     """What searches, prints or lists everything below a folder is no mere listing of it."""
     git = "git_status git_diff git_diff_staged git_diff_unstaged git_show"
-    trees = dict.fromkeys(("find", "grep", "grep_search", "Grep", "Glob", "LS"), "path")
+    names = ("find", "grep", "grep_search", "Grep", "Glob", "LS", "search_codebase")
+    trees = dict.fromkeys(names, "path")
     trees |= {f"mcp__filesystem__{name}": "path" for name in ("directory_tree", "search_files")}
     trees |= {f"mcp__git__{name}": "repo_path" for name in git.split()}
     trees |= {"mcp__git__git_add": "files", "copy_file": "source"}

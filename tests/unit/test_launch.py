@@ -59,7 +59,7 @@ def test_an_agent_runs_under_its_ticket(bench: Bench) -> None:
     assert out.splitlines() == ["r0 allow", "s0 tools", "r1 allow", "s1 tools"]
     sid = only_session(bench)
     summary = err.splitlines()[-1]
-    assert summary.startswith("broker: 2 allowed, 2 refused; receipt ")
+    assert summary.startswith("broker: 2 allowed, 2 refused (tools 2); receipt ")
     assert str(bench.receipts().path(sid)) in summary
     assert f"broker receipt {sid[:8]} --verify" in summary
     assert kinds(bench) == ["open", "intent", "ticket", *["decision"] * 4, "note", "seal"]

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.claude.hook import NAME, ClaudeDialect
+from broker.agents.claude.hook import AFTER, BEGUN, FAILED, NAME, OVER, SPAWNS, ClaudeDialect
 from broker.agents.claude.settings import (
     managed_settings,
     off_in_environment,
@@ -36,7 +36,14 @@ from broker.agents.claude.settings import (
     user_settings,
     workspace_rules,
 )
-from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
+from broker.agents.client import (
+    CLIENT_NAME,
+    TIMEOUT_S,
+    compiled_client,
+    hook_command,
+    telling_command,
+    write_new,
+)
 from broker.agents.commandline import options, refuse, value_of, without
 from broker.agents.hooks import AgentHook
 from broker.agents.watch import stamp
@@ -150,9 +157,11 @@ class ClaudeLaunch:
         client = launch.folder / CLIENT_NAME
         settings = launch.folder / SETTINGS_NAME
         try:
-            command = hook_command(compiled_client(client), launch.socket, NAME)
+            started = compiled_client(client)
+            command = hook_command(started, launch.socket, NAME)
+            telling = telling_command(started, launch.socket, NAME)
             typed = with_rules(typed, workspace_rules(launch.cwd))
-            text = json.dumps(with_hooks(typed, command), indent=1)
+            text = json.dumps(with_hooks(typed, command, telling), indent=1)
             write_new(settings, text.encode())
         except OSError as error:
             raise LaunchError(f"`{settings}` cannot be written: {error.strerror}") from error
@@ -197,18 +206,34 @@ class ClaudeLaunch:
         return None
 
 
-def with_hooks(typed: Mapping[str, object], command: str) -> dict[str, object]:
+def with_hooks(typed: Mapping[str, object], command: str, telling: str) -> dict[str, object]:
     """
     Return the settings that the person gave, with the broker's hooks first.
+
+    What is told of a call that has ended is not waited for, but for the calls that start a
+    subagent: whose they are must be known before its first call.
+
+    Args:
+        typed: the settings that the person gave.
+        command: asks about a call.
+        telling: tells of what has happened.
 
     Raises:
         LaunchError: the typed settings have hooks of a shape that cannot be added to.
     """
     hook = {"type": "command", "command": command, "timeout": TIMEOUT_S, "onFailure": "block"}
+    told: dict[str, object] = {"type": "command", "command": telling, "timeout": TIMEOUT_S}
     ours: dict[str, list[object]] = {
         "PreToolUse": [{"matcher": "*", "hooks": [hook]}],
         "PreSkillShellCommand": [{"matcher": "*", "hooks": [hook]}],
         "SessionStart": [{"hooks": [{k: v for k, v in hook.items() if k != "onFailure"}]}],
+        BEGUN: [{"hooks": [told]}],
+        OVER: [{"hooks": [told | {"async": True}]}],
+        AFTER: [
+            {"matcher": "|".join(SPAWNS), "hooks": [told]},
+            {"matcher": f"^(?!(?:{'|'.join(SPAWNS)})$)", "hooks": [told | {"async": True}]},
+        ],
+        FAILED: [{"matcher": "*", "hooks": [told | {"async": True}]}],
     }
     theirs = typed.get("hooks", {})
     if not isinstance(theirs, dict):

@@ -319,10 +319,12 @@ class Session:
         Raises:
             StoreError: it cannot be recorded, or the session is over.
         """
-        call_id = self._tickets.name(call_id)
-        data = {"call": told(call_id, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
+        name = self._tickets.name(call_id)
+        if name is None:
+            return  # a gateway was first to see it
+        data = {"call": told(name, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
         at = self._record("result", data)
-        self.bus.publish(ResultRecorded(at, self.sid, call_id, ok))
+        self.bus.publish(ResultRecorded(at, self.sid, name, ok))
 
     def permission(self, call_id: str, *, allowed: bool, reason: str = "") -> None:
         """

@@ -111,7 +111,8 @@ def definition(path: Path, suffix: str = ".md") -> tuple[str, tuple[str, ...] | 
         raise InputError("cannot be read, or is too long")
     head = read_head(text)
     named = head.get("name", "")
-    name = named if isinstance(named, str) and named else path.name.removesuffix(suffix)
+    stem = path.name.removesuffix(suffix).removesuffix(".agent")
+    name = named if isinstance(named, str) and named else stem
     if "tools" not in head:
         return name, None
     tools = listed_in(head["tools"])

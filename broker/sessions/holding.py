@@ -128,6 +128,6 @@ class Holding:
         """Remember a call that a hook was allowed, until a gateway meets it."""
         self._standing.keep(call, [guard.ticket.id for guard in guards], call_id)
 
-    def name(self, call_id: str) -> str:
-        """Return the id that a call was recorded by."""
+    def name(self, call_id: str) -> str | None:
+        """Return the id that a call was recorded by; None where its end is recorded already."""
         return self._standing.name(call_id)

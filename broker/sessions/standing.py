@@ -1,8 +1,9 @@
 """
 Calls that an agent's hook had allowed, and that a gateway before the tool's server meets again.
 
-Decided here: that one call, asked about twice on its way, is recorded and debited once. Not
-decided here: what passes; the ticket is asked again, for it may have ended meanwhile.
+Decided here: that one call, asked about twice on its way, is recorded and debited once, and so is
+its end, which the gateway sees first. Not decided here: what passes; the ticket is asked again,
+for it may have ended meanwhile.
 
 A call is known by its tool and its arguments' digest; with it are kept the tickets that it was
 debited to, which may be those of a subagent. What a hook allowed stands for one call at the
@@ -41,6 +42,7 @@ class Standing:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], list[tuple[tuple[str, ...], str]]] = OrderedDict()
         self._names: OrderedDict[str, str] = OrderedDict()
+        self._told: OrderedDict[str, None] = OrderedDict()
         self._count = 0
 
     def keep(self, call: Call, tickets: Sequence[str], call_id: str) -> None:
@@ -79,9 +81,18 @@ class Standing:
             return next((d for d in found if d.enforcement == "none"), found[0])
         return None
 
-    def name(self, call_id: str) -> str:
-        """Return the id that a call was recorded by."""
-        return self._names.pop(call_id, call_id)
+    def name(self, call_id: str) -> str | None:
+        """Return the id that a call was recorded by; None where its end was told by a gateway."""
+        met = self._names.pop(call_id, None)
+        if met is not None:
+            self._told[met] = None
+            while len(self._told) > MAX_STANDING:
+                self._told.popitem(last=False)
+            return met
+        if call_id in self._told:
+            del self._told[call_id]
+            return None
+        return call_id
 
     def _drop(self, key: tuple[str, str], place: int) -> str:
         kept = self._kept[key]

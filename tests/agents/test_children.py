@@ -55,6 +55,7 @@ def copilot_spawn(task: str) -> Call:
     return "task", {**given, "name": "helper", "mode": "sync"}
 
 
+NAMES = {"read": "Read", "write": "Write", "spawn": "Agent"}
 TONGUES = (
     Tongue(
         "claude",
@@ -63,7 +64,25 @@ TONGUES = (
         claude_spawn,
         lambda path: ("Read", {"file_path": path}),
         lambda path: ("Write", {"file_path": path, "content": "x\n"}),
-        {"read": "Read", "write": "Write", "spawn": "Agent"},
+        NAMES,
+    ),
+    Tongue(
+        "qwen",
+        ("BROKER_QWEN", "qwen"),
+        test_qwen.Stage,
+        qwen_spawn,
+        lambda path: ("read_file", {"file_path": path}),
+        lambda path: ("write_file", {"file_path": path, "content": "x\n"}),
+        NAMES,
+    ),
+    Tongue(
+        "copilot",
+        ("BROKER_COPILOT", "copilot"),
+        test_copilot.Stage,
+        copilot_spawn,
+        lambda path: ("view", {"path": path}),
+        lambda path: ("create", {"path": path, "file_text": "x\n"}),
+        NAMES,
     ),
 )
 

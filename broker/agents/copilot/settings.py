@@ -66,6 +66,13 @@ def server_names(user: Path, workspace: Path, typed: Iterable[str]) -> set[str]:
     return names
 
 
+def definitions(user: Path, workspace: Path) -> tuple[Path, ...]:
+    """Return the folders that define agents: the person's, and those of the repository."""
+    names = (".github/agents", ".claude/agents")
+    found = (folder / name for folder in _folders(workspace) for name in names)
+    return (user / "agents", *found)
+
+
 def _settings(user: Path, workspace: Path) -> Iterator[Path]:
     yield from (user / name for name in ("settings.json", "config.json"))
     for folder in _folders(workspace):

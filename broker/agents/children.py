@@ -210,6 +210,8 @@ class Children:
     def _tickets(self, told: News) -> tuple[Ticket, ...]:
         bound = self._bound.get(told.agent)
         found = [e for e in self._waiting if _may_be(e, told)]
+        # A task is told in other words than it was given where an agent fills something in.
+        found = [e for e in found if told.task and e.spawn.task == told.task] or found
         if bound is not None:
             # A second call of the same id: its subagent cannot be told from the first one's.
             twice = [e for e in found if _is_of(e, told.call)]
@@ -291,8 +293,6 @@ def _may_be(errand: Errand, told: News) -> bool:
         return True
     if told.call:
         return errand.call == told.call
-    if told.task and errand.spawn.task and told.task != errand.spawn.task:
-        return False
     kinds = {errand.spawn.kind.casefold(), told.kind.casefold()} - {""}
     return len(kinds) < 2
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from broker.loopback.script import Say, Turn, Use
+from broker.loopback.script import Say, Text, Turn, Use
 from tests.agents import test_claude_code, test_codex, test_copilot, test_opencode, test_qwen
 from tests.agents.stage import Call, Stage, installed
 
@@ -32,9 +32,10 @@ class Tongue:
     stage: Callable[[Path, str], Stage]
     spawn: Callable[[str], Call]
     read: Callable[[str], Call]
-    write: Callable[[str], Call]
+    write: Callable[[str], tuple[str, Mapping[str, object] | Text]]
     names: Mapping[str, str]
     waits: Call | None = None  # what the main agent does while its subagents run
+    nested: tuple[str, ...] | None = ()  # options by which a subagent may start others, if it may
 
 
 def claude_spawn(task: str) -> Call:
@@ -83,6 +84,30 @@ TONGUES = (
         lambda path: ("view", {"path": path}),
         lambda path: ("create", {"path": path, "file_text": "x\n"}),
         NAMES,
+    ),
+    Tongue(
+        "codex",
+        ("BROKER_CODEX", "codex"),
+        test_codex.Stage,
+        lambda task: ("multi_agent_v1/spawn_agent", {"message": task}),
+        lambda path: ("view_image", {"path": path}),
+        lambda path: ("apply_patch", Text(PATCH.format(path))),
+        {"read": "view_image", "write": "apply_patch", "spawn": "spawn_agent", "waits": "Bash"},
+        ("exec_command", {"cmd": "sleep 5"}),
+        ("-c", "agents.max_depth=3"),
+    ),
+    Tongue(
+        "opencode",
+        ("BROKER_OPENCODE", "opencode"),
+        test_opencode.Stage,
+        lambda task: (
+            "task",
+            {"description": "x", "prompt": task, "subagent_type": "general"},
+        ),
+        lambda path: ("read", {"filePath": path}),
+        lambda path: ("write", {"filePath": path, "content": "x\n"}),
+        {"read": "read", "write": "write", "spawn": "task"},
+        nested=None,
     ),
 )
 
@@ -178,7 +203,11 @@ def test_two_at_once_lend_each_other_nothing(stage: Stage, tongue: Tongue) -> No
                 "[script two] go\nscope: paths=src/two.txt",
             ),
             "one": [Use([tongue.write(two)]), Use([tongue.write(one)]), Say("ok")],
-            "two": [Use([tongue.write(one)]), Use([tongue.read(stage.file("src/a.py"))]), Say("ok")],
+            "two": [
+                Use([tongue.write(one)]),
+                Use([tongue.read(stage.file("src/a.py"))]),
+                Say("ok"),
+            ],
         },
         scope=scope(tongue),
     )
@@ -204,6 +233,9 @@ def test_subagents_spend_one_budget(stage: Stage, tongue: Tongue) -> None:
     assert found.count("refuse") == 2
 
 
+@pytest.mark.parametrize(
+    "tongue", [each for each in TONGUES if each.nested is not None], ids=lambda each: each.name
+)
 def test_a_nested_subagent_is_narrower_still(stage: Stage, tongue: Tongue) -> None:
     """What a subagent starts holds its ticket, narrowed further; more than that is refused."""
     names = tongue.names
@@ -218,6 +250,7 @@ def test_a_nested_subagent_is_narrower_still(stage: Stage, tongue: Tongue) -> No
                 Say("ok"),
             ],
         },
+        *(tongue.nested or ()),
         scope=scope(tongue),
     )
     assert code == 0, err
@@ -227,5 +260,3 @@ def test_a_nested_subagent_is_narrower_still(stage: Stage, tongue: Tongue) -> No
     assert decided(stage, names["write"]) == [("refuse", "tools", True)]
     handed = [data for data in stage.of("delegate") if data["decision"] == "allow"]
     assert handed[1]["parent"] == handed[0]["ticket"]
-
-

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from broker.agents.definitions import Listing
 from broker.authorize import ASK
 from broker.calls import Refusal
 from broker.caveats import Caveat, tools
@@ -39,8 +40,8 @@ _SCOPE: Final = re.compile(
     r"^[ \t]*scope:[ \t]*([a-z]+[ \t]*=.*?|@.*?)[ \t\r]*$", re.IGNORECASE | re.MULTILINE
 )
 
-# Returns the tools that a kind of subagent's definition lists, or None where it lists none.
-Listed = Callable[[str], Sequence[str] | None]
+# Returns what the definitions of a kind of subagent say of its tools, if there are any.
+Listed = Callable[[str], Listing | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,6 @@ class Children:
         with self._lock:
             self._count += 1
             number = self._count
-        names = None
         asked = (*spawn.scope, *asked_scope(spawn.task))
         try:
             held = session.holds(actor, self.held(caller))
@@ -147,20 +147,19 @@ class Children:
                 return None
             if spawn.many:
                 return Errand(call, caller.agent, spawn, (), held)
-            names = self._listed(spawn.kind) if spawn.kind else None
+            said = self._listed(spawn.kind) if spawn.kind else None
             tickets = []
             for at, parent in enumerate(held):
-                own = () if names is None else render([within(parent, names)])
+                own = within(parent, said) if said is not None else None
+                texts = [*(render([own]) if own is not None else ()), *asked]
                 holder = f"call:{call or 'unnamed'}#{number}{f'/{at}' if at else ''}"
-                texts = [*own, *asked]
                 child = session.delegate(texts, parent=parent.id, asked_by=actor, holder=holder)
                 tickets.append(child)
         except AttenuationError as error:
             return _refusal(error.kind, error)
         except BrokerError as error:
             return _refusal("call", error)
-        added = (*asked, *(("tools", *names) if names is not None else ()))
-        return Errand(call, caller.agent, spawn, added, tuple(tickets))
+        return Errand(call, caller.agent, spawn, (*asked, repr(said)), tuple(tickets))
 
     def begin(self, errand: Errand) -> None:
         """A subagent may start from now on, since its call is let through."""
@@ -261,28 +260,38 @@ def asked_scope(task: str) -> tuple[str, ...]:
     return tuple(_SCOPE.findall(task))
 
 
-def within(parent: Ticket, names: Iterable[str]) -> Caveat:
+def within(parent: Ticket, said: Listing) -> Caveat | None:
     """
-    Return the tools of a definition's list that a ticket admits.
+    Return the tools that a definition gives its subagent, as far as a ticket admits them.
 
     A definition says what its subagent is for, wherever it is used; it asks for nothing. So what
-    its caller does not hold is left out, where a ``scope:`` line would be refused.
+    its caller does not hold is left out, where a ``scope:`` line would be refused. None where a
+    definition only leaves tools out, and the ticket does not name those that remain.
 
     >>> from broker.ticket import mint
     >>> ticket = mint([tools("Read", "mcp__a__b")], key=bytes(32), sid="s", minted_at=0)
-    >>> within(ticket, ["Read", "Bash", "mcp__a__*"]).value
+    >>> within(ticket, Listing(("Read", "Bash", "mcp__a__*"))).value
     ('Read', 'mcp__a__b')
+    >>> within(ticket, Listing(without=("Read",))).value
+    ('mcp__a__b',)
     """
-    known = {name for bound in parent.bounds.tools for name in bound.match.exact}
+    bounds = parent.bounds.tools
+    known = sorted({name for bound in bounds for name in bound.match.exact})
+    names = said.names
+    if names is None:
+        if not bounds or not all(p in b.match.exact for b in bounds for p in b.patterns):
+            return None
+        names = tuple(known)
     kept: list[str] = []
     for name in names:
         if widening(parent, tools(name)) is None:
             kept.append(name)
         else:
-            matcher = tool_matcher((name,))
-            inside = sorted(each for each in known if matcher.match(each, None))
-            kept += [each for each in inside if widening(parent, tools(each)) is None]
-    return tools(*kept)
+            inside = tool_matcher((name,))
+            kept += [each for each in known if inside.match(each, None)]
+    kept = [name for name in kept if widening(parent, tools(name)) is None]
+    without = tool_matcher(said.without)
+    return tools(*(name for name in kept if not without.match(name, None)))
 
 
 def _may_be(errand: Errand, told: News) -> bool:

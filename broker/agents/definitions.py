@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,31 @@ _COMMENT: Final = re.compile(r"(?:^|[ \t])#.*")
 _NARROWED: Final = re.compile(r"\([^()]*\)")  # `Bash(git *)`: the tool, and a rule of the agent's
 _READ: Final = ("name", "tools", "disallowedTools")  # the keys whose values count
 
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """
+    What a definition says of its subagent's tools: only ``names``, and none of ``without``.
+
+    ``names`` is None where every tool is there that is not left out.
+    """
+
+    names: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+
+    def both(self, other: Listing) -> Listing:
+        """
+        Return what two definitions of one kind say together.
+
+        >>> Listing(("a", "b"), ("c",)).both(Listing(("b", "d"), ("e",)))
+        Listing(names=('b',), without=('c', 'e'))
+        """
+        names = self.names if other.names is None else other.names
+        if self.names is not None and other.names is not None:
+            names = tuple(name for name in self.names if name in other.names)
+        return Listing(names, (*self.without, *other.without))
+
+
 Head = Mapping[str, str | tuple[str, ...]]
 
 
@@ -41,52 +68,55 @@ class Definitions:
         folders: the folders that hold definitions, in any order.
         spelled: gives the broker's patterns for a tool as a definition names it; none for a
             tool that there is not.
-        more: the tools of kinds that are defined elsewhere than in files.
+        more: what is said of kinds that are defined elsewhere than in files.
         suffix: how the name of a definition's file ends.
+        read: reads a file; by default one that lists its tools.
         deep: whether folders inside these folders count.
 
-    >>> Definitions([Path("/nowhere")], lambda tool: [tool], {"look": ["Read"]}).listed("look")
-    ('Read',)
+    >>> Definitions([], more={"look": Listing(("Read",))}).listed("look")
+    Listing(names=('Read',), without=())
     """
 
     def __init__(
         self,
         folders: Iterable[Path],
         spelled: Callable[[str], Sequence[str]] = lambda tool: [tool],
-        more: Mapping[str, Sequence[str] | None] | None = None,
+        more: Mapping[str, Listing] | None = None,
         *,
         suffix: str = ".md",
         deep: bool = False,
+        read: Callable[[Path, str], tuple[str, Listing]] | None = None,
     ) -> None:
         self._folders = tuple(folders)
         self._spelled = spelled
         self._more = dict(more or {})
         self._suffix = suffix
         self._deep = deep
+        self._read = read or definition
 
-    def listed(self, kind: str) -> tuple[str, ...] | None:
+    def listed(self, kind: str) -> Listing | None:
         """
-        Return the tools that a kind of subagent is defined with, or None where no list is given.
+        Return what the definitions of a kind of subagent say of its tools, if there are any.
 
         Raises:
             InputError: a definition cannot be read.
         """
-        found = [tools for name, tools in self._more.items() if name.casefold() == kind.casefold()]
+        found = [said for name, said in self._more.items() if name.casefold() == kind.casefold()]
         for folder in self._folders:
             for path in self._files(folder):
                 try:
-                    name, tools = definition(path, self._suffix)
+                    name, said = self._read(path, self._suffix)
                 except InputError as error:
                     raise InputError(f"the definition `{path}` {error}") from None
                 if name.casefold() == kind.casefold():
-                    found.append(tools)
-        lists = [self._names(tools) for tools in found if tools is not None]
-        if not lists:
-            return None
-        first, *others = lists
-        return tuple(name for name in first if all(name in other for other in others))
+                    found.append(said)
+        spelled = (Listing(self._names(each.names), self._all(each.without)) for each in found)
+        return reduce(Listing.both, spelled) if found else None
 
-    def _names(self, tools: Iterable[str]) -> tuple[str, ...]:
+    def _names(self, tools: Sequence[str] | None) -> tuple[str, ...] | None:
+        return None if tools is None else self._all(tools)
+
+    def _all(self, tools: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for tool in tools for name in self._spelled(tool)))
 
     def _files(self, folder: Path) -> Sequence[Path]:
@@ -99,9 +129,9 @@ class Definitions:
             raise InputError(f"the definitions in `{folder}` cannot be read") from error
 
 
-def definition(path: Path, suffix: str = ".md") -> tuple[str, tuple[str, ...] | None]:
+def definition(path: Path, suffix: str = ".md") -> tuple[str, Listing]:
     """
-    Return the name of a definition's subagent, and the tools that it lists, if it lists any.
+    Return the name of a definition's subagent, and what it says of the subagent's tools.
 
     Raises:
         InputError: it cannot be read, or not in one way only.
@@ -113,11 +143,9 @@ def definition(path: Path, suffix: str = ".md") -> tuple[str, tuple[str, ...] | 
     named = head.get("name", "")
     stem = path.name.removesuffix(suffix).removesuffix(".agent")
     name = named if isinstance(named, str) and named else stem
-    if "tools" not in head:
-        return name, None
-    tools = listed_in(head["tools"])
-    without = listed_in(head.get("disallowedTools", ()))
-    return name, None if "*" in tools else tuple(tool for tool in tools if tool not in without)
+    tools = listed_in(head["tools"]) if "tools" in head else None
+    names = None if tools is None or "*" in tools else tools
+    return name, Listing(names, listed_in(head.get("disallowedTools", ())))
 
 
 def listed_in(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -132,6 +160,13 @@ def listed_in(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
+def head_lines(text: str) -> Sequence[str]:
+    """Return the lines of a definition's head; none where there is no head."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    head = _HEAD.match(plain)
+    return () if head is None else head[1].split("\n")
+
+
 def read_head(text: str) -> Head:
     """
     Return the keys of a definition's head, and their values where they are texts or lists.
@@ -142,13 +177,9 @@ def read_head(text: str) -> Head:
     Raises:
         InputError: it is not spelled in the way that all parsers read alike.
     """
-    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    head = _HEAD.match(plain)
-    if head is None:
-        return {}
     found: dict[str, str | tuple[str, ...]] = {}
     key, items = "", list[str]()
-    for line in head[1].split("\n"):
+    for line in head_lines(text):
         bare = _COMMENT.sub("", line)
         if not bare.strip():
             continue

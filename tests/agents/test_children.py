@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,32 +29,39 @@ class Tongue:
     name: str
     program: tuple[str, str]
     stage: Callable[[Path, str], Stage]
-    spawn: Callable[[str], Call]
+    spawn: Callable[..., Call]
     read: Callable[[str], Call]
     write: Callable[[str], tuple[str, Mapping[str, object] | Text]]
     names: Mapping[str, str]
     waits: Call | None = None  # what the main agent does while its subagents run
+    defines: tuple[str, str] | None = None  # a file that defines `looker`, and what it says
     nested: tuple[str, ...] | None = ()  # options by which a subagent may start others, if it may
 
 
-def claude_spawn(task: str) -> Call:
+def claude_spawn(task: str, kind: str = "general-purpose") -> Call:
     """Start a subagent of Claude Code, and wait for it."""
-    given = {"description": "x", "prompt": task, "subagent_type": "general-purpose"}
+    given = {"description": "x", "prompt": task, "subagent_type": kind}
     return "Agent", {**given, "run_in_background": False}
 
 
-def qwen_spawn(task: str) -> Call:
+def qwen_spawn(task: str, kind: str = "general-purpose") -> Call:
     """Start a subagent of Qwen Code, and wait for it."""
-    given = {"description": "x", "prompt": task, "subagent_type": "general-purpose"}
+    given = {"description": "x", "prompt": task, "subagent_type": kind}
     return "agent", {**given, "run_in_background": False}
 
 
-def copilot_spawn(task: str) -> Call:
+def copilot_spawn(task: str, kind: str = "general-purpose") -> Call:
     """Start a subagent of Copilot CLI, and wait for it."""
-    given = {"description": "x", "prompt": task, "agent_type": "general-purpose"}
+    given = {"description": "x", "prompt": task, "agent_type": kind}
     return "task", {**given, "name": "helper", "mode": "sync"}
 
 
+def opencode_spawn(task: str, kind: str = "general") -> Call:
+    """Start a subagent of opencode; it is always waited for."""
+    return "task", {"description": "x", "prompt": task, "subagent_type": kind}
+
+
+HEAD = "---\nname: looker\ndescription: looks\n{}\n---\nLook around.\n"
 NAMES = {"read": "Read", "write": "Write", "spawn": "Agent"}
 TONGUES = (
     Tongue(
@@ -66,6 +72,7 @@ TONGUES = (
         lambda path: ("Read", {"file_path": path}),
         lambda path: ("Write", {"file_path": path, "content": "x\n"}),
         NAMES,
+        defines=("user/.claude/agents/looker.md", HEAD.format("tools: Read, Bash(git log *)")),
     ),
     Tongue(
         "qwen",
@@ -75,6 +82,7 @@ TONGUES = (
         lambda path: ("read_file", {"file_path": path}),
         lambda path: ("write_file", {"file_path": path, "content": "x\n"}),
         NAMES,
+        defines=("ws/.qwen/agents/looker.md", HEAD.format("tools:\n  - ReadFile\n  - Shell")),
     ),
     Tongue(
         "copilot",
@@ -84,6 +92,7 @@ TONGUES = (
         lambda path: ("view", {"path": path}),
         lambda path: ("create", {"path": path, "file_text": "x\n"}),
         NAMES,
+        defines=("user/.copilot/agents/looker.agent.md", HEAD.format("tools: ['read', 'shell']")),
     ),
     Tongue(
         "codex",
@@ -94,19 +103,20 @@ TONGUES = (
         lambda path: ("apply_patch", Text(PATCH.format(path))),
         {"read": "view_image", "write": "apply_patch", "spawn": "spawn_agent", "waits": "Bash"},
         ("exec_command", {"cmd": "sleep 5"}),
-        ("-c", "agents.max_depth=3"),
+        nested=("-c", "agents.max_depth=3"),
     ),
     Tongue(
         "opencode",
         ("BROKER_OPENCODE", "opencode"),
         test_opencode.Stage,
-        lambda task: (
-            "task",
-            {"description": "x", "prompt": task, "subagent_type": "general"},
-        ),
+        opencode_spawn,
         lambda path: ("read", {"filePath": path}),
         lambda path: ("write", {"filePath": path, "content": "x\n"}),
         {"read": "read", "write": "write", "spawn": "task"},
+        defines=(
+            "user/CONFIG/opencode/agent/looker.md",
+            HEAD.format("mode: subagent\ntools:\n  write: false\n  bash: false"),
+        ),
         nested=None,
     ),
 )
@@ -260,3 +270,27 @@ def test_a_nested_subagent_is_narrower_still(stage: Stage, tongue: Tongue) -> No
     assert decided(stage, names["write"]) == [("refuse", "tools", True)]
     handed = [data for data in stage.of("delegate") if data["decision"] == "allow"]
     assert handed[1]["parent"] == handed[0]["ticket"]
+
+
+@pytest.mark.parametrize(
+    "tongue", [each for each in TONGUES if each.defines is not None], ids=lambda each: each.name
+)
+def test_a_definition_lists_its_tools(stage: Stage, tongue: Tongue) -> None:
+    """A kind of subagent that is defined with fewer tools holds no more of its parent's."""
+    names = tongue.names
+    place, text = tongue.defines or ("", "")
+    stage.write(place, text)
+    new = stage.file("src/new.txt")
+    code, _, err = stage.run(
+        {
+            "main": [Use([tongue.spawn("[script sub] go", "looker")]), Say("done")],
+            "sub": [Use([tongue.read(stage.file("src/a.py")), tongue.write(new)]), Say("ok")],
+        },
+        scope=scope(tongue),
+    )
+    assert code == 0, err
+    assert decided(stage, names["read"]) == [("allow", "", True)]
+    assert not Path(new).exists()
+    (handed,) = stage.of("delegate")
+    assert f"tools={names['read']}" in handed["caveats"][0]
+    assert names["write"] not in handed["caveats"][0]

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
+from broker.agents.children import Children
 from broker.agents.claude.hook import AFTER, BEGUN, FAILED, NAME, OVER, SPAWNS, ClaudeDialect
 from broker.agents.claude.settings import (
     managed_settings,
@@ -36,6 +37,7 @@ from broker.agents.claude.settings import (
     user_settings,
     workspace_rules,
 )
+from broker.agents.claude.subagents import definitions
 from broker.agents.client import (
     CLIENT_NAME,
     TIMEOUT_S,
@@ -45,6 +47,7 @@ from broker.agents.client import (
     write_new,
 )
 from broker.agents.commandline import options, refuse, value_of, without
+from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -84,7 +87,8 @@ class ClaudeLaunch:
     programs = frozenset(("claude", "claude.exe"))
 
     def __init__(self, managed: Path | None = None) -> None:
-        self._hook = AgentHook(ClaudeDialect())
+        self._hook = AgentHook(ClaudeDialect(), children=Children(self._listed))
+        self._definitions = Definitions(())
         self._managed = managed
         self._user: tuple[Path, ...] = ()
         self._stamp: object = None
@@ -165,6 +169,7 @@ class ClaudeLaunch:
             write_new(settings, text.encode())
         except OSError as error:
             raise LaunchError(f"`{settings}` cannot be written: {error.strerror}") from error
+        self._definitions = definitions(launch.environ, value_of(arguments, "--agents"))
         self._user = user_settings(launch.environ)
         self._stamp = stamp(self._user)
         self._ours = (client, settings)
@@ -188,6 +193,9 @@ class ClaudeLaunch:
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
         return {NAME: self._hook}
+
+    def _listed(self, kind: str) -> Listing | None:
+        return self._definitions.listed(kind)
 
     def escaped(self) -> str | None:
         """Return why the hook does not hold any more, or None."""

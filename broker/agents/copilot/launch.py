@@ -37,7 +37,7 @@ from broker.agents.client import (
 from broker.agents.commandline import options
 from broker.agents.copilot.hook import BEGUN, NAME, OVER, STARTS, CopilotDialect, spelled
 from broker.agents.copilot.settings import definitions, server_names, undoing, user_folder
-from broker.agents.definitions import Definitions
+from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -187,7 +187,7 @@ class CopilotLaunch:
         """Return the hook that the session's socket answers."""
         return {NAME: self._hook}
 
-    def _listed(self, kind: str) -> tuple[str, ...] | None:
+    def _listed(self, kind: str) -> Listing | None:
         return Definitions(definitions(self._user, self._workspace), spelled).listed(kind)
 
     def escaped(self) -> str | None:

@@ -25,9 +25,12 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
+from broker.agents.children import Children
 from broker.agents.commandline import options, positional, refuse, value_of
+from broker.agents.definitions import Listing
 from broker.agents.hooks import AgentHook
 from broker.agents.opencode.hook import NAME, OpencodeDialect
+from broker.agents.opencode.subagents import definitions
 from broker.agents.plugin import Plugged
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -82,7 +85,8 @@ class OpencodeLaunch:
     programs = frozenset(("opencode", "opencode.exe"))
 
     def __init__(self) -> None:
-        self._hook = AgentHook(OpencodeDialect())
+        self._hook = AgentHook(OpencodeDialect(), children=Children(self._listed))
+        self._environ: Mapping[str, str] = {}
         self._plugged = Plugged(self._hook)
 
     def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -142,6 +146,7 @@ class OpencodeLaunch:
             LaunchError: it cannot be written, or a variable of the person's cannot be read.
         """
         arguments = options(launch.command)
+        self._environ = launch.environ
         plugin = self._plugged.put(__package__, PLUGIN_NAME, launch.folder)
         content = _table(launch.environ, _CONTENT)
         plugins = _entries(content, "plugin")
@@ -163,6 +168,9 @@ class OpencodeLaunch:
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
         return {NAME: self._hook}
+
+    def _listed(self, kind: str) -> Listing | None:
+        return definitions(self._environ).listed(kind)
 
     def escaped(self) -> str | None:
         """Return why the plugin does not hold any more, or None."""

@@ -36,7 +36,7 @@ from broker.agents.client import (
     write_new,
 )
 from broker.agents.commandline import options
-from broker.agents.definitions import Definitions
+from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.qwen.hook import AFTER, FAILED, NAME, OVER, STARTS, QwenDialect, spelled
 from broker.agents.qwen.rivals import Rivals, before, boxes
@@ -127,7 +127,7 @@ class QwenHook(AgentHook):
     def _defined(self, kind: str) -> bool:
         return self.rivals is not None and self.rivals.defines(self.workspace, kind)
 
-    def _listed(self, kind: str) -> tuple[str, ...] | None:
+    def _listed(self, kind: str) -> Listing | None:
         if self.rivals is None:
             return None
         return Definitions(self.rivals.definitions(self.workspace), spelled).listed(kind)

@@ -65,7 +65,8 @@ class Stage(stages.Stage):
         """Return the command of a headless run."""
         command = [self.program, "-p", "[script main] go", "--model", "claude-sonnet-4-5"]
         mode = more.get("mode", "bypassPermissions")
-        return [*command, "--permission-mode", mode, "--strict-mcp-config", *arguments]
+        strict = ["--strict-mcp-config"] if more.get("strict", True) else []
+        return [*command, "--permission-mode", mode, *strict, *arguments]
 
     def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
         """Return the variables of a run."""
@@ -255,7 +256,7 @@ def test_a_skills_own_command_is_held(stage: Stage) -> None:
 
 
 def test_tools_of_a_server_are_held_by_name(stage: Stage) -> None:
-    """A tool of an MCP server is in scope by its full name, and its sibling is not."""
+    """A tool of an MCP server is in scope by its full name; its sibling is not even shown."""
     server = Path(__file__).with_name("notes_server.py")
     config = {"mcpServers": {"notes": {"command": sys.executable, "args": [str(server)]}}}
     run = stage.play(
@@ -266,7 +267,8 @@ def test_tools_of_a_server_are_held_by_name(stage: Stage) -> None:
     )
     assert run.code == 0, run.err
     assert "look was called" in run.result("main-0-0").text
-    assert "`tools`" in run.result("main-0-1").text
+    assert run.result("main-0-1").failed
+    assert "drop was called" not in run.result("main-0-1").text
     assert {d["server"] for d in run.decisions().values()} == {"notes"}
 
 
@@ -292,3 +294,32 @@ def test_what_is_no_session_runs_too(stage: Stage) -> None:
     code, out, err = finished(process)
     assert code == 0, err
     assert "Claude Code" in out
+
+
+def test_servers_stand_behind_the_gateway(stage: Stage) -> None:
+    """
+    A person's server and one typed: lists are cut, and a call is debited once, by hook or gateway.
+    """
+    server = Path(__file__).with_name("notes_server.py")
+    entry = {"command": sys.executable, "args": [str(server)]}
+    stage.write("user/.claude.json", {"mcpServers": {"notes": entry}})
+    look, other = ("mcp__notes__look", {}), ("mcp__typed__look", {})
+    run = stage.play(
+        {"main": [Use([look]), Use([other]), Use([look]), Say("done")]},
+        "--mcp-config",
+        json.dumps({"mcpServers": {"typed": entry}}),
+        scope=["tools=mcp__notes__look,mcp__typed__look", "calls=2"],
+        strict=False,
+    )
+    assert run.code == 0, run.err
+    assert "look was called" in run.result("main-0-0").text
+    found = [(data["tool"], data["decision"]) for data in stage.of("decision")]
+    assert found == [
+        ("mcp__notes__look", "allow"),
+        ("mcp__typed__look", "allow"),
+        ("mcp__notes__look", "refuse"),
+    ]
+    assert len(stage.of("result")) == 2
+    told = {data["source"]: data["text"] for data in stage.of("note") if "mcp" in data["source"]}
+    assert all("2 tools, 1 shown" in text for text in told.values())
+    assert len(told) == 2

@@ -29,6 +29,7 @@ from typing import Final
 from broker.agents.adapter import Launch, Prepared
 from broker.agents.children import Children
 from broker.agents.claude.hook import AFTER, BEGUN, FAILED, NAME, OVER, SPAWNS, ClaudeDialect
+from broker.agents.claude.servers import OPTION, configured, typed_values
 from broker.agents.claude.settings import (
     managed_settings,
     off_in_environment,
@@ -49,12 +50,14 @@ from broker.agents.client import (
 from broker.agents.commandline import options, refuse, value_of, without
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import AgentHook
+from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
 from broker.service.server import Hook
 
 SETTINGS_NAME: Final = "claude-settings.json"
+SERVERS_NAME: Final = "claude-servers.json"
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
 
 _SOURCES: Final = "--setting-sources"
@@ -165,6 +168,10 @@ class ClaudeLaunch:
             command = hook_command(started, launch.socket, NAME)
             telling = telling_command(started, launch.socket, NAME)
             typed = with_rules(typed, workspace_rules(launch.cwd))
+            gateways = behind_gateway(configured(launch, arguments), launch)
+            if gateways:
+                config = json.dumps({"mcpServers": gateways}, indent=1)
+                write_new(launch.folder / SERVERS_NAME, config.encode())
             text = json.dumps(with_hooks(typed, command, telling), indent=1)
             write_new(settings, text.encode())
         except OSError as error:
@@ -182,11 +189,15 @@ class ClaudeLaunch:
         self._begun_s = time.monotonic()
         kept = without(launch.command, _SETTINGS)
         added = [_SETTINGS, os.fspath(settings)]
+        if gateways:
+            values, rest = typed_values(kept[1:])
+            kept = [kept[0], *rest]
+            added = [OPTION, *values, os.fspath(launch.folder / SERVERS_NAME), *added]
         variables = {}
         if value_of(arguments, _SOURCES) is None:
             # Without the workspace's settings its CLAUDE.md is left out too. It is only text,
             # and comes back by way of an added folder.
-            added = ["--add-dir", os.fspath(launch.cwd), *added, _SOURCES, "user"]
+            added = [*added, "--add-dir", os.fspath(launch.cwd), _SOURCES, "user"]
             variables = {_MEMORY: "1"}
         return Prepared((kept[0], *added, *kept[1:]), variables)
 

@@ -33,6 +33,7 @@ from broker.agents.client import (
     telling_command,
 )
 from broker.agents.codex.hook import AFTER, BEGUN, NAME, OVER, SPAWNS, STARTS, CodexDialect
+from broker.agents.codex.servers import gateway_settings
 from broker.agents.codex.trust import Hooked, listed
 from broker.agents.commandline import options, positional, refuse
 from broker.agents.hooks import BEFORE, AgentHook
@@ -182,7 +183,11 @@ class CodexLaunch:
         ]
         typed = list(_typed_settings(arguments))
         trusted = self._trusted(launch, [*typed, *ours], (command, telling))
-        return Prepared((launch.command[0], *ours, "-c", trusted, *launch.command[1:]))
+        servers = gateway_settings(
+            _program(launch), _folder(launch.environ) / "config.toml", launch, typed
+        )
+        ours += [word for setting in (trusted, *servers) for word in ("-c", setting)]
+        return Prepared((launch.command[0], *ours, *launch.command[1:]))
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
@@ -199,9 +204,7 @@ class CodexLaunch:
 
     def _trusted(self, launch: Launch, settings: Sequence[str], commands: Sequence[str]) -> str:
         """Return the setting that makes our hooks trusted, once Codex says that they would run."""
-        program = shutil.which(launch.command[0], path=launch.environ.get("PATH", os.defpath))
-        if program is None:
-            raise LaunchError(f"`{launch.command[0]}` cannot be found")
+        program = _program(launch)
         found = _standing(listed(program, settings, launch.environ, launch.cwd), commands)
         hashes = (f"{json.dumps(h.key)}={{trusted_hash={json.dumps(h.digest)}}}" for h in found)
         trust = f"hooks.state={{{','.join(hashes)}}}"
@@ -230,6 +233,13 @@ def _standing(found: Sequence[Hooked], commands: Sequence[str]) -> list[Hooked]:
     if {hook.event for hook in ours} != events or len(ours) != len(events):
         raise LaunchError("Codex does not see the broker's hook: this version cannot be held")
     return ours
+
+
+def _program(launch: Launch) -> str:
+    program = shutil.which(launch.command[0], path=launch.environ.get("PATH", os.defpath))
+    if program is None:
+        raise LaunchError(f"`{launch.command[0]}` cannot be found")
+    return program
 
 
 def _folder(environ: Mapping[str, str]) -> Path:

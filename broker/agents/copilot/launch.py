@@ -36,9 +36,10 @@ from broker.agents.client import (
 )
 from broker.agents.commandline import options
 from broker.agents.copilot.hook import BEGUN, NAME, OVER, STARTS, CopilotDialect, spelled
-from broker.agents.copilot.settings import definitions, server_names, undoing, user_folder
+from broker.agents.copilot.settings import configured, definitions, undoing, user_folder
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -177,10 +178,14 @@ class CopilotLaunch:
         if _verb(arguments) in _HARMLESS or _LOOKS & set(arguments):
             return Prepared(launch.command)
         self._headless = any(_values(arguments, _PROMPT))
-        typed = _values(arguments, (_SERVERS,))
-        self._dialect.know(server_names(self._user, launch.cwd, typed))
+        servers = configured(self._user, launch.cwd, _values(arguments, (_SERVERS,)))
+        self._dialect.know(servers)
         at = 1 + len(arguments)
-        added = (_PLUGIN, os.fspath(plugin))
+        added = [_PLUGIN, os.fspath(plugin)]
+        gateways = behind_gateway(servers, launch)
+        if gateways:
+            # Behind what was typed: of servers with one name, the last one counts.
+            added += [_SERVERS, json.dumps({"mcpServers": gateways})]
         return Prepared((*launch.command[:at], *added, *launch.command[at:]))
 
     def hooks(self) -> Mapping[str, Hook]:

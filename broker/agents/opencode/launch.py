@@ -30,8 +30,9 @@ from broker.agents.commandline import options, positional, refuse, value_of
 from broker.agents.definitions import Listing
 from broker.agents.hooks import AgentHook
 from broker.agents.opencode.hook import NAME, OpencodeDialect
-from broker.agents.opencode.subagents import definitions
+from broker.agents.opencode.settings import definitions, servers
 from broker.agents.plugin import Plugged
+from broker.agents.servers import behind_gateway
 from broker.errors import LaunchError
 from broker.home import every_name
 from broker.service.server import Hook
@@ -152,6 +153,10 @@ class OpencodeLaunch:
         plugins = _entries(content, "plugin")
         texts = [*_entries(content, "instructions"), *_instructions(launch.cwd)]
         content |= {"plugin": [*plugins, plugin.as_uri()], "instructions": texts}
+        gateways = behind_gateway(servers(launch.environ), launch)
+        if gateways:
+            mine = content.get("mcp")
+            content["mcp"] = {**(mine if isinstance(mine, dict) else {}), **gateways}
         closed = _table(launch.environ, _PERMISSION)
         closed.pop(CLOSED, None)  # the last rule that fits is the one that counts
         closed[CLOSED] = "deny"

@@ -40,6 +40,7 @@ from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.qwen.hook import AFTER, FAILED, NAME, OVER, STARTS, QwenDialect, spelled
 from broker.agents.qwen.rivals import Rivals, before, boxes
+from broker.agents.qwen.servers import with_servers
 from broker.agents.settingsfile import read_settings
 from broker.agents.watch import stamp
 from broker.errors import InputError, LaunchError
@@ -234,7 +235,7 @@ class QwenLaunch:
             started = compiled_client(self._client)
             command = hook_command(started, launch.socket, NAME)
             telling = telling_command(started, launch.socket, NAME)
-            settings = with_hooks(read_settings(system)[0], command, telling)
+            settings = with_hooks(with_servers(launch, folder, system), command, telling)
             write_new(self._settings, json.dumps(settings, indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{self._settings}` cannot be written: {error.strerror}") from error

@@ -1,21 +1,21 @@
 """
-What opencode's own configuration says of the tools of its subagents.
+What the person's configuration of opencode says of subagents and of MCP servers.
 
-Decided here: where a subagent is defined, in settings or in a file of its own, and how a table of
-tools (``write: false``) is read. Not decided here: what follows (``broker.agents.children``).
-Rules under ``permission`` are left to opencode, which holds its subagents to them by itself; the
-workspace's definitions are not loaded in a run.
+Decided here: where that stands, in settings or in a file of a subagent's own, and how a table of
+tools (``write: false``) is read. Not decided here: what follows (``broker.agents.children``,
+``broker.agents.servers``). Rules under ``permission`` are left to opencode, which holds its
+subagents to them by itself; what the workspace says is not loaded in a run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from broker.agents.definitions import Definitions, Listing, head_lines
-from broker.agents.settingsfile import parse_settings, plain_text, read_settings
+from broker.agents.settingsfile import Found, parse_settings, plain_text, read_settings
 from broker.errors import InputError, LaunchError
 
 _SWITCH: Final = re.compile(r"""[ \t]+["']?([\w*-]+)["']?[ \t]*:[ \t]*(true|false)[ \t]*(?:#.*)?""")
@@ -24,7 +24,7 @@ _CHANGES: Final = ("edit", "write", "apply_patch")  # one switch of opencode's t
 _FILES: Final = ("config.json", "opencode.json", "opencode.jsonc")
 
 
-def settings_of(environ: Mapping[str, str]) -> tuple[Path, ...]:
+def folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the folders of the person's own configuration."""
     home = Path(environ.get("HOME", "/"))
     own = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
@@ -39,13 +39,8 @@ def definitions(environ: Mapping[str, str]) -> Definitions:
     Raises:
         LaunchError: settings cannot be read.
     """
-    folders = settings_of(environ)
-    files = [folder / name for folder in folders for name in _FILES]
-    files += [Path(given) for given in (environ.get("OPENCODE_CONFIG"),) if given]
-    found = [(str(path), read_settings(path)) for path in files]
-    found.append(("OPENCODE_CONFIG_CONTENT", parse_settings(_content(environ))))
     more: dict[str, Listing] = {}
-    for place, (settings, why) in found:
+    for place, (settings, why) in _settings(environ):
         if why is not None:
             raise LaunchError(f"`{place}` {why}")
         agents = settings.get("agent")
@@ -53,8 +48,30 @@ def definitions(environ: Mapping[str, str]) -> Definitions:
             table = said.get("tools") if isinstance(said, dict) else None
             if isinstance(table, dict):
                 more[kind] = listing(table).both(more.get(kind, Listing()))
-    places = [folder / name for folder in folders for name in ("agent", "agents")]
+    places = [folder / name for folder in folders(environ) for name in ("agent", "agents")]
     return Definitions(places, more=more, deep=True, read=definition)
+
+
+def servers(environ: Mapping[str, str]) -> dict[str, object]:
+    """Return the MCP servers that the person configured and left on, by name."""
+    found: dict[str, object] = {}
+    for _, (settings, _why) in _settings(environ):
+        named = settings.get("mcp")
+        for name, entry in named.items() if isinstance(named, dict) else ():
+            before = found.get(name)
+            if isinstance(entry, dict):
+                found[name] = {**(before if isinstance(before, dict) else {}), **entry}
+    return {n: e for n, e in found.items() if isinstance(e, dict) and e.get("enabled") is not False}
+
+
+def _settings(environ: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
+    """Yield the person's settings in the order in which later ones win."""
+    own, *more = folders(environ)
+    files = [own / name for name in _FILES]
+    files += [Path(given) for given in (environ.get("OPENCODE_CONFIG"),) if given]
+    files += [folder / name for folder in more for name in _FILES]
+    yield from ((str(path), read_settings(path)) for path in files)
+    yield "OPENCODE_CONFIG_CONTENT", parse_settings(environ.get("OPENCODE_CONFIG_CONTENT") or "{}")
 
 
 def definition(path: Path, suffix: str) -> tuple[str, Listing]:
@@ -102,7 +119,3 @@ def _switches(lines: Sequence[str]) -> list[tuple[str, bool]]:
                 raise InputError(f"has a line that may be read in two ways: `{line[:60]}`")
             found.append((switch[1], switch[2] == "true"))
     return found
-
-
-def _content(environ: Mapping[str, str]) -> str:
-    return environ.get("OPENCODE_CONFIG_CONTENT") or "{}"

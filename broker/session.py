@@ -38,7 +38,7 @@ from broker.receipt.sealing import AuditorKey
 from broker.resolve import canonical_digest
 from broker.scope import parse_scope
 from broker.sessions.ground import Ground, Outside, again, begin
-from broker.sessions.holding import Holding
+from broker.sessions.holding import InHand
 from broker.sessions.jointly import check_all
 from broker.sessions.records import (
     Data,
@@ -69,7 +69,7 @@ class Session:
         self._receipt = ground.receipt
         self._custody = ground.custody
         self._latest = ground.at
-        self._over, self._tickets = "", Holding(ground.custody, self._derived)
+        self._over, self._tickets = "", InHand(ground.custody, self._derived)
         self._lock = threading.RLock()
 
     # ── how a session comes to be ──

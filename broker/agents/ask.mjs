@@ -18,11 +18,8 @@ export function asker(agent) {
   return async (said) => read(await exchanged(path, `hook ${agent}\n${JSON.stringify(said)}`))
 }
 
-// Return a function that tells what has happened. Nothing waits for it, and nothing comes of it.
-export function teller(agent) {
-  const ask = asker(agent)
-  return (said) => void Promise.resolve().then(() => ask(said)).catch(() => {})
-}
+// Return a function that tells what has happened: nothing waits for it, and nothing comes of it.
+export const teller = (agent) => (said) => void asker(agent)(said).catch(() => {})
 
 // Return the arguments, fixed as they are: nothing that comes later can change what was judged.
 export function frozen(value) {

@@ -148,7 +148,7 @@ def _caller(found: dict[str, object]) -> News:
     agent, parent, task = (found.get(name) for name in ("agent", "parent", "task"))
     above = key_of(parent if isinstance(parent, str) else None)
     told = task if isinstance(task, str) else ""
-    return caller_of(agent, found.get("kind"), None if agent is None else above, task=told)
+    return caller_of(agent, found.get("kind"), above, task=told)
 
 
 def _names(value: object) -> tuple[str, ...]:

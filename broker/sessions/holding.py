@@ -24,7 +24,7 @@ from broker.sessions.records import Data, delegation_data, refused_delegation_da
 from broker.sessions.standing import Standing
 
 
-class Holding:
+class InHand:
     """
     The tickets of one session at work; used inside its lock.
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def installed(variable: str, name: str) -> str:
     return found
 
 
-class Stage:
+class Stage(ABC):
     """
     A home, a workspace and a program, ready for a run.
 
@@ -51,13 +52,13 @@ class Stage:
         self.asked: list[str] = []
         self.user.mkdir()
 
+    @abstractmethod
     def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
         """Return the command of a headless run with the script ``main``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
         """Return what the agent's environment says beside this process's own."""
-        raise NotImplementedError
 
     def ready(self, model: LoopbackModel) -> None:
         """Write what a run needs of the agent's configuration."""

@@ -75,7 +75,7 @@ def test_a_server_without_a_name_is_refused(server: object) -> None:
         read(mcp_server=server)
 
 
-@pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit", "pretooluse", "", None])
+@pytest.mark.parametrize("event", ["PostToolBatch", "UserPromptSubmit", "pretooluse", "", None])
 def test_other_events_are_refused(event: object) -> None:
     """A hook that was set in front of anything else is not answered with an allow."""
     with pytest.raises(InputError):

@@ -91,7 +91,7 @@ def test_a_field_that_is_needed_and_wrong_is_refused(field: str, value: object) 
         read(**{field: value})
 
 
-@pytest.mark.parametrize("event", ["PostToolUse", "PermissionRequest", "UserPromptSubmit"])
+@pytest.mark.parametrize("event", ["Stop", "PermissionRequest", "UserPromptSubmit"])
 def test_other_events_are_refused(event: str) -> None:
     """A hook that was set in front of anything else is not answered with an allow."""
     with pytest.raises(InputError):

@@ -33,10 +33,15 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The command as it is really started, with what is added to its environment."""
+    """
+    The command as it is really started, with what is added to its environment.
+
+    ``keys`` are the variables that the agent's configuration names for its provider's key.
+    """
 
     command: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
 
 class Adapter(Protocol):

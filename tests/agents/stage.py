@@ -60,7 +60,7 @@ class Stage(ABC):
     def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
         """Return what the agent's environment says beside this process's own."""
 
-    def ready(self, model: LoopbackModel) -> None:
+    def ready(self, model: LoopbackModel) -> None:  # noqa: B027 - most need nothing
         """Write what a run needs of the agent's configuration."""
 
     def start(

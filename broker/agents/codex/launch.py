@@ -20,6 +20,7 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,7 @@ from broker.agents.codex.servers import gateway_settings
 from broker.agents.codex.trust import Hooked, listed
 from broker.agents.commandline import options, positional, refuse
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.settingsfile import plain_text
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -187,7 +189,7 @@ class CodexLaunch:
             _program(launch), _folder(launch.environ) / "config.toml", launch, typed
         )
         ours += [word for setting in (trusted, *servers) for word in ("-c", setting)]
-        return Prepared((launch.command[0], *ours, *launch.command[1:]))
+        return Prepared((launch.command[0], *ours, *launch.command[1:]), keys=_keys(launch.environ))
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
@@ -233,6 +235,18 @@ def _standing(found: Sequence[Hooked], commands: Sequence[str]) -> list[Hooked]:
     if {hook.event for hook in ours} != events or len(ours) != len(events):
         raise LaunchError("Codex does not see the broker's hook: this version cannot be held")
     return ours
+
+
+def _keys(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that the person's configuration names for a provider's key."""
+    try:
+        found = tomllib.loads(plain_text(_folder(environ) / "config.toml") or "")
+    except tomllib.TOMLDecodeError:
+        return ()  # Codex says so itself
+    providers = found.get("model_providers")
+    tables = providers.values() if isinstance(providers, dict) else ()
+    names = (table.get("env_key") for table in tables if isinstance(table, dict))
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _program(launch: Launch) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -122,7 +122,14 @@ class Children:
     # ── what is handed down ──
 
     def hand_down(
-        self, spawn: Spawn, call: str, caller: News, actor: str, session: Session
+        self,
+        spawn: Spawn,
+        call: str,
+        caller: News,
+        *,
+        actor: str,
+        session: Session,
+        held: Sequence[str] | None = None,
     ) -> Handed | Refusal | None:
         """
         Narrow what a caller holds for the subagent that its call starts.
@@ -133,6 +140,8 @@ class Children:
             caller: what is told of who calls.
             actor: the caller's name in the receipt.
             session: derives the tickets, and records them.
+            held: the ids of the tickets that the caller is held to, where an agent tells in
+                another way than this room knows who calls.
 
         Returns:
             What is handed down, or why nothing is; None where the caller may not call the tool.
@@ -142,14 +151,14 @@ class Children:
             number = self._count
         asked = (*spawn.scope, *asked_scope(spawn.task))
         try:
-            held = session.holds(actor, self.held(caller))
-            if not all(_admits(ticket, spawn.tool) for ticket in held):
+            parents = session.holds(actor, self.held(caller) if held is None else held)
+            if not all(_admits(ticket, spawn.tool) for ticket in parents):
                 return None
             if spawn.many:
-                return Handed(call, caller.agent, spawn, (), held)
+                return Handed(call, caller.agent, spawn, (), parents)
             said = self._listed(spawn.kind) if spawn.kind else None
             tickets = []
-            for at, parent in enumerate(held):
+            for at, parent in enumerate(parents):
                 own = within(parent, said) if said is not None else None
                 texts = [*(render([own]) if own is not None else ()), *asked]
                 holder = f"call:{call or 'unnamed'}#{number}{f'/{at}' if at else ''}"

@@ -120,7 +120,7 @@ class AgentHook:
         handed = None
         if call.spawn is not None:
             handed = self._children.hand_down(
-                call.spawn, call.call_id, call.caller, call.actor, session
+                call.spawn, call.call_id, call.caller, actor=call.actor, session=session
             )
         decision = session.decide(
             call.tool,

@@ -40,7 +40,7 @@ def spawned(
     """Ask for a subagent, and let it start."""
     by = caller or News("begun", MAIN)
     actor = MAIN if by.agent == MAIN else f"agent:x:{by.agent[3:]}"
-    handed = children.hand_down(Spawn("Agent", kind, task), call, by, actor, session)
+    handed = children.hand_down(Spawn("Agent", kind, task), call, by, actor=actor, session=session)
     if isinstance(handed, Handed):
         children.begin(handed)
     return handed
@@ -159,7 +159,7 @@ def test_the_main_agent_and_nobody_else_is_the_main_agent() -> None:
 
 
 def test_one_that_is_not_known_is_held_to_all(bench: Bench) -> None:
-    """While others may be at work it never has the root's; and it keeps what it was first held to."""
+    """It never has the root's while others may work, and keeps what it was first held to."""
     children = Children()
     assert children.held(who("early")) == ()
     one, two = handed("c1", tools("Read"), kind="a"), handed("c2", tools("Edit"), kind="b")

@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_the_servers_are_those_of_the_person(root: Path) -> None:
-    """Their own, and those typed as a file or as JSON; with `--strict-mcp-config` only the latter."""
+    """Their own, and those typed; with `--strict-mcp-config` only the latter."""
     assert names(root) == ["mine"]
     assert names(root, "--mcp-config", "typed.json", '{"mcpServers":{"j":{}}}') == [
         "j",

@@ -24,8 +24,8 @@ def test_settings_and_files_define_subagents(tmp_path: Path) -> None:
     """A table of switches, in settings with comments or in a file of its own; all hold."""
     agent = {"looker": {"tools": {"bash": False}}}
     put(tmp_path, "opencode.jsonc", f"// mine\n{json.dumps({'agent': agent})}")
-    text = "---\r\ndescription: x\r\ntools:\r\n  write: false # none\r\n  grep: true\r\n---\r\nlook\r\n"
-    put(tmp_path, "agent/deep/looker.md", text)
+    text = "---\ndescription: x\ntools:\n  write: false # none\n  grep: true\n---\nlook\n"
+    put(tmp_path, "agent/deep/looker.md", text.replace("\n", "\r\n"))
     found = definitions({"HOME": str(tmp_path)}).listed("looker")
     assert found == Listing(None, ("bash", "edit", "write", "apply_patch"))
     assert definitions({"HOME": str(tmp_path)}).listed("other") is None

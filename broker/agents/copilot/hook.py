@@ -99,7 +99,8 @@ class CopilotDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        if "hook_event_name" not in found and "agentName" in found:
+        told_so = "hook_event_name" not in found and "agentName" in found
+        if told_so and not {"tool_name", "toolName"} & found.keys():  # a call is never taken for it
             return HookCall(BEGUN, news=replace(self._caller(found), what="begun"))
         event = event_of(found, (STARTS, BEFORE, OVER))
         if event == STARTS:

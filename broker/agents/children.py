@@ -81,7 +81,7 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class Commission:
     """A subagent that was let start: the call, who made it, what was added, what it is held to."""
 
     call: str
@@ -90,7 +90,7 @@ class Handed:
     added: tuple[str, ...]
     tickets: tuple[Ticket, ...]
 
-    def like(self, other: Handed) -> bool:
+    def like(self, other: Commission) -> bool:
         """Whether it is held to the same as another one, so that it does not matter which."""
         ours, theirs = (self.asked_by, self.added), (other.asked_by, other.added)
         return ours == theirs and not self.spawn.many and not other.spawn.many
@@ -106,15 +106,15 @@ class Children:
     >>> from broker.ticket import mint
     >>> ticket = mint([], key=bytes(32), sid="s", minted_at=0)
     >>> children = Children()
-    >>> children.begin(Handed("c1", MAIN, Spawn("Agent", "explore"), (), (ticket,)))
+    >>> children.begin(Commission("c1", MAIN, Spawn("Agent", "explore"), (), (ticket,)))
     >>> children.held(News("begun", key_of("a1"), "explore")) == (ticket.id,)
     True
     """
 
     def __init__(self, listed: Listed = lambda kind: None) -> None:
         self._listed = listed
-        self._waiting: list[Handed] = []
-        self._bound: dict[str, Handed] = {}
+        self._waiting: list[Commission] = []
+        self._bound: dict[str, Commission] = {}
         self._ended: set[str] = set()
         self._count = 0
         self._lock = threading.RLock()
@@ -130,7 +130,7 @@ class Children:
         actor: str,
         session: Session,
         held: Sequence[str] | None = None,
-    ) -> Handed | Refusal | None:
+    ) -> Commission | Refusal | None:
         """
         Narrow what a caller holds for the subagent that its call starts.
 
@@ -155,7 +155,7 @@ class Children:
             if not all(_admits(ticket, spawn.tool) for ticket in parents):
                 return None
             if spawn.many:
-                return Handed(call, caller.agent, spawn, (), parents)
+                return Commission(call, caller.agent, spawn, (), parents)
             said = self._listed(spawn.kind) if spawn.kind else None
             tickets = []
             for at, parent in enumerate(parents):
@@ -168,9 +168,9 @@ class Children:
             return _refusal(error.kind, error)
         except BrokerError as error:
             return _refusal("call", error)
-        return Handed(call, caller.agent, spawn, (*asked, repr(said)), tuple(tickets))
+        return Commission(call, caller.agent, spawn, (*asked, repr(said)), tuple(tickets))
 
-    def begin(self, errand: Handed) -> None:
+    def begin(self, errand: Commission) -> None:
         """A subagent may start from now on, since its call is let through."""
         with self._lock:
             known = errand.spawn.many and any(
@@ -227,7 +227,7 @@ class Children:
         if not found:
             if len(self._bound) >= MAX_TICKETS:
                 raise LimitError(f"a run has at most {MAX_TICKETS} subagents")
-            self._bound[told.agent] = Handed("", "", Spawn(""), (told.agent,), self._living())
+            self._bound[told.agent] = Commission("", "", Spawn(""), (told.agent,), self._living())
         elif all(found[0].like(each) for each in found):
             self._waiting.remove(found[0])
             self._bound[told.agent] = found[0]
@@ -246,7 +246,7 @@ class Children:
         if other != agent:
             errand = self._bound.pop(other)
             self._bound[agent] = errand
-            self._bound[other] = Handed("", "", Spawn(""), (other,), self._living())
+            self._bound[other] = Commission("", "", Spawn(""), (other,), self._living())
 
 
 def key_of(agent: str | None) -> str:
@@ -303,7 +303,7 @@ def within(parent: Ticket, said: Listing) -> Caveat | None:
     return tools(*(name for name in kept if not without.match(name, None)))
 
 
-def _may_be(errand: Handed, told: News) -> bool:
+def _may_be(errand: Commission, told: News) -> bool:
     """Whether a subagent may have come of a call, by all that is told of it."""
     if told.parent is not None and errand.asked_by != told.parent:
         return False
@@ -315,11 +315,11 @@ def _may_be(errand: Handed, told: News) -> bool:
     return len(kinds) < 2
 
 
-def _is_of(errand: Handed, call: str) -> bool:
+def _is_of(errand: Commission, call: str) -> bool:
     return bool(call) and errand.call == call and not errand.spawn.many
 
 
-def _narrowest(errands: Iterable[Handed]) -> tuple[Ticket, ...]:
+def _narrowest(errands: Iterable[Commission]) -> tuple[Ticket, ...]:
     """Return the tickets of these errands, without those that another one descends from."""
     found = {ticket.id: ticket for errand in errands for ticket in errand.tickets}
     above = {link for ticket in found.values() for link in ticket.line[:-1]}

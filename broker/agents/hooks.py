@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from broker.agents.children import Children, Handed, News, Spawn, key_of
+from broker.agents.children import Children, Commission, News, Spawn, key_of
 from broker.calls import Refusal
 from broker.errors import InputError, StoreError
 from broker.service.protocol import HookRefusal, write_object
@@ -132,7 +132,7 @@ class AgentHook:
             among=self._children.held(call.caller),
             veto=handed if isinstance(handed, Refusal) else None,
         )
-        if isinstance(handed, Handed) and decision.allowed:
+        if isinstance(handed, Commission) and decision.allowed:
             self._children.begin(handed)
             session.at_work(self._children.living())
         return decision.refusal

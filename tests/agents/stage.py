@@ -114,6 +114,14 @@ class Stage(ABC):
             for data in self.of("decision")
         ]
 
+    def only_look(self) -> None:
+        """Check that of the server's two tools the one in scope ran, and the other did not."""
+        assert ("mcp__notes__look", "allow", "") in self.decisions()
+        assert not any("drop" in row[0] and row[1] == "allow" for row in self.decisions())
+        told = "".join(result.text for result in self.results.values())
+        assert "look was called" in told
+        assert "drop was called" not in told
+
     def told(self, call: str) -> str:
         """Return what the model was told of a call."""
         return self.results[call].text

@@ -145,19 +145,14 @@ def test_nothing_of_the_persons_is_edited(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_tools_of_servers(stage: Stage) -> None:
-    """A tool of a server passes under its server's name, and another one is refused."""
+    """A tool of a server passes under its server's name, and another one is not even shown."""
     stage.own.write_text(json.dumps({**SETTINGS, "mcpServers": {"notes": NOTES}}))
     code, _, err = stage.run(
         {"main": [Use([("mcp_notes_look", {})]), Use([("mcp_notes_drop", {})]), Say("done")]},
         scope=["tools=mcp__notes__look"],
     )
     assert code == 0, err
-    assert stage.decisions() == [
-        ("mcp__notes__look", "allow", ""),
-        ("mcp__notes__drop", "refuse", "tools"),
-    ]
-    assert "look was called" in stage.results["main-0-0"].text
-    assert "refused by `tools`" in stage.results["main-1-0"].text
+    stage.only_look()
 
 
 def test_parallel_calls_share_the_budget(stage: Stage) -> None:

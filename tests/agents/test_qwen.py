@@ -126,7 +126,7 @@ def test_calls_inside_and_outside_the_scope(stage: Stage) -> None:
 
 
 def test_tools_of_a_server_are_held(stage: Stage) -> None:
-    """A server's tool that the scope names runs, another one is refused, behind `tool_call` too."""
+    """A server's tool that the scope names runs, another one does not, behind `tool_call` too."""
     server = {"command": sys.executable, "args": [str(NOTES)], "trust": True}
     stage.write(stage.user / ".qwen/settings.json", {**QUIET, "mcpServers": {"notes": server}})
     drop = {"name": "mcp__notes__drop", "arguments": {}}
@@ -142,12 +142,7 @@ def test_tools_of_a_server_are_held(stage: Stage) -> None:
         scope=["tools=ToolSearch,mcp__notes__look"],
     )
     assert code == 0, err
-    assert stage.decisions()[1:] == [
-        ("mcp__notes__look", "allow", ""),
-        ("mcp__notes__drop", "refuse", "tools"),
-    ]
-    assert "look was called" in stage.results["main-1-0"].text
-    assert "drop was called" not in stage.results["main-2-0"].text
+    stage.only_look()
 
 
 def test_parallel_calls_share_the_budget(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.agents import children as module
-from broker.agents.children import Children, Handed, News, Spawn, asked_scope, key_of, within
+from broker.agents.children import Children, Commission, News, Spawn, asked_scope, key_of, within
 from broker.agents.definitions import Listing
 from broker.calls import Refusal
 from broker.caveats import paths, tools
@@ -36,19 +36,19 @@ def spawned(
     task: str = "",
     caller: News | None = None,
     kind: str = "general",
-) -> Handed | Refusal | None:
+) -> Commission | Refusal | None:
     """Ask for a subagent, and let it start."""
     by = caller or News("begun", MAIN)
     actor = MAIN if by.agent == MAIN else f"agent:x:{by.agent[3:]}"
     handed = children.hand_down(Spawn("Agent", kind, task), call, by, actor=actor, session=session)
-    if isinstance(handed, Handed):
+    if isinstance(handed, Commission):
         children.begin(handed)
     return handed
 
 
 def ids(handed: object) -> tuple[str, ...]:
     """Return the ids of the tickets that were handed down."""
-    assert isinstance(handed, Handed)
+    assert isinstance(handed, Commission)
     return tuple(ticket.id for ticket in handed.tickets)
 
 
@@ -139,13 +139,13 @@ def test_a_definition_asks_for_nothing() -> None:
 # ── whose call it is ──
 
 
-def handed(call: str, *caveats: Any, by: str = MAIN, **spawn: Any) -> Handed:
+def handed(call: str, *caveats: Any, by: str = MAIN, **spawn: Any) -> Commission:
     """Return what a call handed down, without a session."""
     ticket = attenuate(ROOT, *caveats, nonce=call)
-    return Handed(call, by, Spawn("Agent", **spawn), (call,), (ticket,))
+    return Commission(call, by, Spawn("Agent", **spawn), (call,), (ticket,))
 
 
-def tickets(*held: Handed) -> set[str]:
+def tickets(*held: Commission) -> set[str]:
     """Return the ids of tickets."""
     return {ticket.id for each in held for ticket in each.tickets}
 
@@ -200,7 +200,7 @@ def test_equal_ones_need_not_be_told_apart() -> None:
     """Two that were handed the same by the same caller each get one of the two tickets."""
     children = Children()
     one = handed("c1", tools("Read"))
-    two = Handed("c2", MAIN, one.spawn, one.added, (attenuate(ROOT, tools("Read"), nonce="2"),))
+    two = Commission("c2", MAIN, one.spawn, one.added, (attenuate(ROOT, tools("Read"), nonce="2"),))
     children.begin(one)
     children.begin(two)
     assert [children.held(who("a1")), children.held(who("a2"))] == [
@@ -241,13 +241,15 @@ def test_a_call_id_that_comes_twice_lends_nothing() -> None:
 def test_a_call_that_may_start_many_stands_beside_the_others() -> None:
     """A subagent that may be of either is held to both, and the other one's ticket stays free."""
     children = Children()
-    many = Handed("c0", "id:a0", Spawn("Skill", many=True), (), (attenuate(ROOT, tools("Read")),))
+    many = Commission(
+        "c0", "id:a0", Spawn("Skill", many=True), (), (attenuate(ROOT, tools("Read")),)
+    )
     children.begin(many)
     children.begin(many)
     one = handed("c1", paths("src/**"))
     children.begin(one)
     assert set(children.held(who("x"))) == set(children.held(who("y"))) == tickets(many, one)
-    root = Handed("c2", MAIN, Spawn("Skill", many=True), (), (ROOT,))
+    root = Commission("c2", MAIN, Spawn("Skill", many=True), (), (ROOT,))
     children.begin(root)
     assert ROOT.id not in children.held(who("z"))
 
@@ -289,8 +291,8 @@ def test_no_call_passes_that_its_own_ticket_refuses(
 ) -> None:
     """In every order of spawns, starts, calls and news, a subagent is held to its own ticket."""
     children = Children()
-    waiting: list[Handed] = []
-    true: dict[str, Handed] = {}
+    waiting: list[Commission] = []
+    true: dict[str, Commission] = {}
     lists = [tools("Read"), tools("Edit"), paths("src/**"), paths("docs/**")]
     for at, (what, choice) in enumerate(events):
         agents = sorted(true)
@@ -324,6 +326,6 @@ def test_tickets_that_another_descends_from_are_left_out() -> None:
     """The narrower one of a line says all that the wider one does."""
     child: Ticket = attenuate(ROOT, tools("Read"))
     children = Children()
-    children.begin(Handed("c1", MAIN, Spawn("Agent"), ("x",), (ROOT,)))
-    children.begin(Handed("c2", MAIN, Spawn("Agent"), ("y",), (child,)))
+    children.begin(Commission("c1", MAIN, Spawn("Agent"), ("x",), (ROOT,)))
+    children.begin(Commission("c2", MAIN, Spawn("Agent"), ("y",), (child,)))
     assert children.held(who("a1")) == (child.id,)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from broker.agents.children import Children, Handed
+from broker.agents.children import Children, Commission
 from broker.agents.gemini.hook import AFTER, BEFORE, DELEGATES, PROMPTED, GeminiCall, GeminiDialect
 from broker.agents.gemini.nesting import Nesting
 from broker.agents.hooks import MAIN_CALLS, explained, spawn_of
@@ -106,7 +106,7 @@ class GeminiHook:
 
     def _handed(
         self, call: GeminiCall, session: Session, call_id: str, callers: Sequence[str]
-    ) -> tuple[Handed | None, Refusal | None, str]:
+    ) -> tuple[Commission | None, Refusal | None, str]:
         """Derive what a subagent is to hold, and name it; or say why it may not start."""
         if len(callers) != 1:
             why = f"it cannot be told which agent asks; start one subagent after another; {ASK}"

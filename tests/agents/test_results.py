@@ -76,7 +76,7 @@ def test_the_end_of_each_call_is_recorded(
         Use([read(inside)]),
         Use([read(outside)]),
         Use([shell("true")]),
-        Use([shell("sleep 2")]),
+        Use([shell("seq 9999999 | tail -1")]),
     ]
     code, _, err = stage.run(
         {"main": [*turns, Say("done")]}, scope=[f"tools={tools}", "paths=src/**"]

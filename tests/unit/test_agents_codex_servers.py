@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker.agents.adapter import Launch
-from broker.agents.codex.servers import gateway_settings
+from broker.agents.codex.servers import START_S, gateway_settings
 
 ROW = {
     "name": "notes",
@@ -40,7 +40,12 @@ def test_a_server_is_started_behind_the_gateway(tmp_path: Path) -> None:
     assert read["args"][-2:] == ["server", "-v"]
     assert read["env"]["A"] == 'b"c'
     assert read["env"]["BROKER_SOCKET"] == str(tmp_path / "s")
-    assert set(read) == {"command", "args", "env"}
+    assert set(read) == {"command", "args", "env", "startup_timeout_sec"}
+    assert read["startup_timeout_sec"] == START_S
+    (slow,) = [
+        line for line in asked(tmp_path, [{**ROW, "startup_timeout_sec": 90}]) if "sec" in line
+    ]
+    assert slow.endswith("=90.0")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ from broker.agents.servers import behind_gateway
 from broker.agents.settingsfile import plain_text
 
 ANSWER_S: Final = 20.0
+START_S: Final = 30.0  # a gateway starts before its server does; Codex waits 10 s by itself
 _TABLE: Final = "mcp_servers"
+_START: Final = "startup_timeout_sec"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -51,6 +53,7 @@ def gateway_settings(
         if isinstance(entry, Mapping):
             for key in ("command", "args", "env"):
                 yield f"{_TABLE}.{name}.{key}={_toml(entry[key])}"
+            yield f"{_TABLE}.{name}.{_START}={max(START_S, _seconds(entry.get(_START)))}"
 
 
 def _configured(program: str, launch: Launch, settings: Sequence[str]) -> Mapping[str, object]:
@@ -67,12 +70,19 @@ def _configured(program: str, launch: Launch, settings: Sequence[str]) -> Mappin
         )
         found = json.loads(done.stdout)
         return {
-            str(row["name"]): {key: row["transport"].get(key) for key in ("command", "args", "env")}
+            str(row["name"]): {
+                **{key: row["transport"].get(key) for key in ("command", "args", "env")},
+                _START: row.get(_START),
+            }
             for row in found
             if row["enabled"] is True and row["transport"]["type"] == "stdio"
         }
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _seconds(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _toml(value: object) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 from broker.loopback.script import Say, Use
 from tests.agents import test_codex, test_copilot, test_gemini, test_opencode, test_qwen
-from tests.agents.stage import Stage, installed
+from tests.agents.stage import Call, Stage, installed
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
@@ -36,6 +36,7 @@ class Place:
     stage: Callable[[Path, str], Stage]
     put: Callable[[Stage], Path]
     look: str
+    waits: tuple[Call, ...] = ()  # what is called first, where nothing waits for servers
 
 
 def in_opencode(stage: Stage) -> Path:
@@ -52,6 +53,7 @@ PLACES = (
         test_codex.Stage,
         lambda stage: stage.write("user/.codex/config.toml", TOML + APPROVED),
         "mcp__notes/look",
+        (("exec_command", {"cmd": "sleep 8"}),),
     ),
     Place(
         "gemini",
@@ -99,13 +101,14 @@ def test_a_call_is_debited_once(tmp_path: Path, place: Place) -> None:
     stage = place.stage(tmp_path, installed(*place.program))
     file = place.put(stage)
     before = file.read_bytes()
+    calls: list[Call] = [*place.waits, *((place.look, {}) for _ in range(3))]
     code, _, err = stage.run(
-        {"main": [*(Use([(place.look, {})]) for _ in range(3)), Say("done")]},
-        scope=["tools=mcp__notes__look", "calls=2"],
+        {"main": [*(Use([call]) for call in calls), Say("done")]},
+        scope=["tools=mcp__notes__look,Bash", f"calls={len(place.waits) + 2}"],
     )
     assert code == 0, err
-    assert "look was called" in stage.told("main-0-0")
-    found = [(data["tool"], data["decision"]) for data in stage.of("decision")]
+    assert "look was called" in stage.told(f"main-{len(place.waits)}-0")
+    found = [(d["tool"], d["decision"]) for d in stage.of("decision") if d["tool"] != "Bash"]
     assert found == [("mcp__notes__look", d) for d in ("allow", "allow", "refuse")]
     assert len(stage.of("result")) == 2
     told = [data["text"] for data in stage.of("note") if "mcp:notes" in data["source"]]

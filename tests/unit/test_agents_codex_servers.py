@@ -42,10 +42,7 @@ def test_a_server_is_started_behind_the_gateway(tmp_path: Path) -> None:
     assert read["env"]["BROKER_SOCKET"] == str(tmp_path / "s")
     assert set(read) == {"command", "args", "env", "startup_timeout_sec"}
     assert read["startup_timeout_sec"] == START_S
-    (slow,) = [
-        line for line in asked(tmp_path, [{**ROW, "startup_timeout_sec": 90}]) if "sec" in line
-    ]
-    assert slow.endswith("=90.0")
+    assert asked(tmp_path, [{**ROW, "startup_timeout_sec": 90}])[-1].endswith("_sec=90.0")
 
 
 @pytest.mark.parametrize(

@@ -74,21 +74,27 @@ class TicketGuard:
             witness: is shown the decision before anything is debited, and may return a refusal
                 in its place, as when it could not be written down.
         """
-        ticket = self.ticket
 
         def judge(counts: Counts) -> Decision:
-            # One count for one link is the case that ``authorize`` answers quickest.
-            spent = counts[0] if counts is not None and len(counts) == 1 else counts
-            decision = authorize(ticket, call, at, spent, sandboxed=self.sandboxed, line=self.typed)
-            if self.needs_enforcement and decision.allowed and decision.enforcement == "none":
-                decision = _unenforced(call)
+            decision = self.judge(call, at, counts)
             return decision if witness is None else witness(decision)
 
-        if ticket.least is None:
+        if self.ticket.least is None:
             # No link sets a number, so nobody will ever ask for this count.
             return judge(None)
 
         return self.budget.settle(self._line, call.cost(), judge)
+
+    def judge(self, call: Call, at: int | None, counts: Counts) -> Decision:
+        """Return what the ticket says of a call, given the counts of its line; debits nothing."""
+        # One count for one link is the case that ``authorize`` answers quickest.
+        spent = counts[0] if counts is not None and len(counts) == 1 else counts
+        decision = authorize(
+            self.ticket, call, at, spent, sandboxed=self.sandboxed, line=self.typed
+        )
+        if self.needs_enforcement and decision.allowed and decision.enforcement == "none":
+            return _unenforced(call)
+        return decision
 
     def decide(
         self,

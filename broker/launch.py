@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, adapter_for
+from broker.agents.credentials import handed_on
 from broker.child import Child
 from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
@@ -155,7 +156,8 @@ def run(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
         )
         try:
-            return _guarded(session, launch, program, how, child)
+            told = None if quiet else streams
+            return _guarded(session, launch, program, how, child, told=told)
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
@@ -169,7 +171,25 @@ def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> No
     )
 
 
-def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
+def _tell_keys(
+    agent: str, environ: Mapping[str, str], more: Sequence[str], streams: Streams
+) -> None:
+    """Say once by which names an agent's tools find the key of its provider."""
+    names = handed_on(agent, environ, more)
+    if names:
+        found = ", ".join(f"`{name}`" for name in names)
+        streams.say(f"tools can read {found} from their environment, as the agent does")
+
+
+def _guarded(
+    session: Session,
+    launch: Launch,
+    program: str,
+    adapter: Adapter,
+    child: Child,
+    *,
+    told: Streams | None,
+) -> int:
     """Serve the session while its agent runs."""
     server = Server(session, launch.socket, adapter.hooks())
     try:
@@ -181,6 +201,8 @@ def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, c
             SOCKET_VARIABLE: os.fspath(launch.socket),
             SESSION_VARIABLE: session.sid,
         }
+        if told is not None and adapter.name != Plain.name:
+            _tell_keys(adapter.name, variables, prepared.keys, told)
         child.start(program, prepared.command, variables, prepared.cwd or launch.cwd)
         server.start()
         code = child.wait(lambda: adapter.escaped() or server.displaced())

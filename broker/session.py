@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.calls import Decision
-from broker.errors import AttenuationError, BrokerError, StoreError
+from broker.calls import Decision, Refusal
+from broker.errors import BrokerError, StoreError
 from broker.events import (
     CallDecided,
     IntentOpened,
@@ -36,17 +36,15 @@ from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
 from broker.resolve import canonical_digest
-from broker.scope import render
 from broker.sessions.ground import Ground, Outside, again, begin
+from broker.sessions.holding import InHand
+from broker.sessions.jointly import check_all
 from broker.sessions.records import (
     Data,
     closed,
     decision_data,
-    delegation_data,
-    refused_delegation_data,
     told,
 )
-from broker.sessions.standing import Standing
 from broker.ticket import Ticket
 
 MAIN: Final = "main"  # the actor that a person started
@@ -70,7 +68,7 @@ class Session:
         self._receipt = ground.receipt
         self._custody = ground.custody
         self._latest = ground.at
-        self._over, self._standing = "", Standing()
+        self._over, self._tickets = "", InHand(ground.custody, self._derived)
         self._lock = threading.RLock()
 
     # ── how a session comes to be ──
@@ -184,6 +182,15 @@ class Session:
         with self._lock:
             return self._custody.find(name, MAIN).ticket
 
+    def holds(self, actor: str, among: Sequence[str] = ()) -> tuple[Ticket, ...]:
+        """Return the tickets that judge an actor's calls; see ``among`` of ``decide``."""
+        with self._lock:
+            return tuple(guard.ticket for guard in self._custody.of(actor, among))
+
+    def at_work(self, tickets: Sequence[str]) -> None:
+        """Take these ids for the tickets of all subagents: they judge what nobody is named for."""
+        self._tickets.living = tuple(tickets)
+
     def spent(self, ticket: Ticket | None = None) -> tuple[int, ...] | None:
         """Return the counted calls of a ticket's line; None when they cannot be told."""
         return self._custody.root.budget.spent((ticket or self.ticket).line)
@@ -201,6 +208,8 @@ class Session:
         actor: str = MAIN,
         cwd: str | None = None,
         again: bool = False,
+        among: Sequence[str] = (),
+        veto: Refusal | None = None,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -215,6 +224,9 @@ class Session:
             actor: which agent calls, as its adapter knows it.
             cwd: the folder that relative paths start from, where the agent says so.
             again: a hook may have asked before; see ``broker.sessions.standing``.
+            among: the ids of tickets that must all let the call through, where it is not sure
+                which one the actor holds; what was kept for the actor holds as well.
+            veto: a refusal that the adapter found by itself, to be recorded in place of a decision.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
@@ -222,9 +234,13 @@ class Session:
         """
         call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
         told_of: list[CallDecided] = []
+        guards: tuple[TicketGuard, ...] = ()
 
-        def witness(decision: Decision, holder: str) -> Decision:
+        def witness(decision: Decision, guard: TicketGuard | None) -> Decision:
+            holder = guard.ticket.id if guard else ""
             data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=actor)
+            if also := [each.ticket.id for each in guards if each is not guard]:
+                data["also"] = also
             entry = self._append("decision", data, at)
             if entry is None:
                 return closed(self._over)
@@ -239,16 +255,19 @@ class Session:
                 decision = closed(self._over)
             else:
                 try:
-                    guard = self._found(ticket, actor, at)
+                    guards = self._tickets.guards(ticket, actor, among, at, again=again)
+                    met = self._tickets.stands(call, ticket, at, call_id) if again else None
                 except BrokerError as error:
-                    decision = witness(closed(str(error)), "")
+                    decision = witness(closed(str(error)), None)
                 else:
-                    if again and (met := self._standing.take(call, guard, at, call_id)) is not None:
+                    if met is not None:
                         return met
-                    holder = guard.ticket.id
-                    decision = guard.check(call, at, witness=lambda d: witness(d, holder))
+                    if veto is None:
+                        decision = check_all(guards, call, at, witness)
+                    else:
+                        decision = witness(Decision(veto), guards[0])
                     if decision.allowed and not again:
-                        self._standing.keep(call, holder, call_id)
+                        self._tickets.stand(call, guards, call_id)
             self.allowed += decision.allowed
             self.refused += not decision.allowed
         for event in told_of:
@@ -282,19 +301,11 @@ class Session:
         with self._lock:
             at = self._now()
             self._still_open()
-            guard = self._found(parent or self._custody.held(holder), asked_by, at)
-            if holder:
-                self._custody.check_holder(holder, guard)
+            guard = self._tickets.found(parent or self._custody.held(holder), asked_by, at)
+            self._custody.check_holder(holder, guard)
             scope = self._ground.scope(texts, at)
-            try:
-                child = guard.narrowed(*scope.caveats)
-            except AttenuationError as error:
-                refused = refused_delegation_data(
-                    guard.ticket.id, texts, caveat=error.kind, reason=str(error), asked_by=asked_by
-                )
-                self._append("delegate", refused, at)
-                raise
-            self._keep(child, render(scope.caveats), asked_by, holder, at)
+            said = (texts, scope.caveats)
+            child = self._tickets.derive(guard, said, at, asked_by=asked_by, holder=holder)
         self.bus.publish(
             TicketDelegated(at, self.sid, child.ticket.id, guard.ticket.id, asked_by, holder)
         )
@@ -307,10 +318,12 @@ class Session:
         Raises:
             StoreError: it cannot be recorded, or the session is over.
         """
-        call_id = self._standing.name(call_id)
-        data = {"call": told(call_id, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
+        name = self._tickets.name(call_id)
+        if name is None:
+            return  # a gateway was first to see it
+        data = {"call": told(name, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
         at = self._record("result", data)
-        self.bus.publish(ResultRecorded(at, self.sid, call_id, ok))
+        self.bus.publish(ResultRecorded(at, self.sid, name, ok))
 
     def permission(self, call_id: str, *, allowed: bool, reason: str = "") -> None:
         """
@@ -319,9 +332,8 @@ class Session:
         Raises:
             StoreError: it cannot be recorded, or the session is over.
         """
-        answer = "allow" if allowed else "refuse"
-        data: Data = {"call": told(call_id, MAX_NAME_CHARS), "answer": answer}
-        self._record("permission", {**data, "reason": told(reason)})
+        data: Data = {"call": told(call_id, MAX_NAME_CHARS), "reason": told(reason)}
+        self._record("permission", {**data, "answer": "allow" if allowed else "refuse"})
 
     def note(self, text: str, *, source: str) -> None:
         """
@@ -381,19 +393,6 @@ class Session:
             self._still_open()
             return at
 
-    def _found(self, name: str | None, actor: str, at: int) -> TicketGuard:
-        """Return the guard to judge with; a ticket that is seen first here is recorded first."""
-        guard = self._custody.find(name, actor)
-        if not self._custody.knows(guard):
-            self._keep(guard, render(guard.ticket.links[-1].caveats), "bearer", "", at)
-        return guard
-
-    def _keep(
-        self, guard: TicketGuard, texts: Sequence[str], asked_by: str, holder: str, at: int
-    ) -> None:
-        """Record a derived ticket, and remember it."""
-        self._custody.check_room()
-        data = delegation_data(guard.ticket, texts, asked_by=asked_by, holder=holder)
+    def _derived(self, data: Data, at: int) -> None:
         self._append("delegate", data, at)
         self._still_open()
-        self._custody.keep(guard, holder)

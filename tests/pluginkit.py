@@ -24,7 +24,8 @@ const [plugin, calls] = [process.argv[2], JSON.parse(process.argv[3])]
 const told = []
 let judge
 try {
-  await (await import(plugin)).default({ on: (event, handler) => { judge = handler } })
+  const on = (event, handler) => { if (event === "tool_call") judge = handler }
+  await (await import(plugin)).default({ on })
   for (const call of calls) {
     try {
       await judge(call, { cwd: call.cwd })
@@ -43,7 +44,11 @@ const told = []
 const config = { mcp: { notes: {} }, permission: { bash: "allow", "**": "deny" } }
 const never = new Promise(() => {})
 const found = (id) => (sessions[id] === "never" ? never : { data: sessions[id] })
-const client = { session: { get: async ({ path }) => found(path.id) } }
+const session = {
+  get: async ({ path }) => found(path.id),
+  messages: async ({ path }) => ({ data: sessions[path.id].messages ?? [] }),
+}
+const client = { session }
 const hooks = await (await import(plugin)).Broker({ client, directory: "/ws" })
 try { await hooks.config(config) } catch (error) { told.push("start: " + error.message) }
 for (const { args, ...call } of calls) {

@@ -36,11 +36,14 @@ class Prepared:
     """
     The command as it is really started, with what is added to its environment, and where it is
     started if that is not where it is to work.
+
+    ``keys`` are the variables that the agent's configuration names for its provider's key.
     """
 
     command: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
+    keys: tuple[str, ...] = ()
 
 
 class Adapter(Protocol):

@@ -45,6 +45,20 @@ def hook_command(client: Sequence[str], socket: Path, agent: str, *, failed: str
     return f"{shlex.join(words)} || {{ {failed}; }}"
 
 
+def telling_command(client: Sequence[str], socket: Path, agent: str) -> str:
+    """
+    Return the shell command that an agent starts to tell of something that has happened already.
+
+    It says nothing and never fails: a subagent that is told not to stop would go on for ever, and
+    what has run cannot be refused. Arguments are those of ``hook_command``.
+
+    >>> telling_command(["/x/hook.pyc"], Path("/run/s"), "codex")
+    '/x/hook.pyc /run/s codex 15000 >/dev/null 2>&1; :'
+    """
+    words = [*client, os.fspath(socket), agent, str(DEADLINE_MS)]
+    return f"{shlex.join(words)} >/dev/null 2>&1; :"
+
+
 def compiled_client(path: Path) -> tuple[str, ...]:
     """
     Put the hook's client into the session's folder, compiled, and return how it is started.

@@ -3,7 +3,8 @@ What the hooks of all agents share: a call as a payload tells it, and how it is 
 
 Decided here: the order in which a payload is read, judged and answered, and that an allow says
 nothing, so that the agent's own permission rules still apply. Not decided here: how an agent
-spells a payload or a refusal (its own room), and whether the call passes (``broker.session``).
+spells a payload or a refusal (its own room), which tickets a subagent is held to
+(``broker.agents.children``), and whether the call passes (``broker.session``).
 
 Rules a maintainer keeps: fields that are not known are ignored, fields that are needed and
 absent refuse; never answer ``allow`` or ``ask``; one JSON object or nothing; the actor comes
@@ -14,18 +15,30 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from broker.agents.children import Children, Commission, News, Spawn, key_of
 from broker.calls import Refusal
-from broker.errors import InputError
+from broker.errors import InputError, StoreError
 from broker.service.protocol import HookRefusal, write_object
 from broker.session import MAIN, Session
 from broker.sessions.records import wellformed
 
 BEFORE: Final = "PreToolUse"
+MAIN_CALLS: Final = News("begun", MAIN)
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended, as its agent tells it."""
+
+    call_id: str
+    ok: bool
+    output: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +47,8 @@ class HookCall:
     A tool call as a payload tells it.
 
     ``event`` is the hook's event as the agent names it. Without a ``tool`` there is no call: the
-    event only shows that the hooks are alive.
+    event shows that the hooks are alive, and may hold ``news`` of a subagent, or how a call
+    ``ended``. ``caller`` is what is told of who calls, ``spawn`` what a call starts.
     """
 
     event: str
@@ -44,6 +58,10 @@ class HookCall:
     cwd: str = ""
     server: str | None = None
     actor: str = MAIN
+    caller: News = MAIN_CALLS
+    spawn: Spawn | None = None
+    news: News | None = None
+    ended: Outcome | None = None
 
 
 class Dialect(Protocol):
@@ -68,10 +86,13 @@ class AgentHook:
     The hook of one run. ``started`` is set when the agent first calls it.
     """
 
-    def __init__(self, dialect: Dialect, event: str = BEFORE) -> None:
+    def __init__(
+        self, dialect: Dialect, event: str = BEFORE, children: Children | None = None
+    ) -> None:
         self.started = threading.Event()
         self._dialect = dialect
         self._event = event
+        self._children = children or Children()
 
     def answer(self, payload: bytes, session: Session) -> HookRefusal | None:
         """
@@ -82,8 +103,25 @@ class AgentHook:
         """
         call = self._dialect.read(payload)
         self.started.set()
+        if call.news is not None:
+            self._children.hear(call.news)
+            session.at_work(self._children.living())
+        if call.ended is not None:
+            with suppress(StoreError):  # it has run already: nothing is refused any more
+                ended = call.ended
+                session.result(ended.call_id, ok=ended.ok, output=ended.output)
         if not call.tool:
             return None
+        refusal = self._decided(call, session)
+        return None if refusal is None else self._dialect.deny(call.event, explained(refusal))
+
+    def _decided(self, call: HookCall, session: Session) -> Refusal | None:
+        """Decide a call, and let the subagent start that it asks for."""
+        handed = None
+        if call.spawn is not None:
+            handed = self._children.hand_down(
+                call.spawn, call.call_id, call.caller, actor=call.actor, session=session
+            )
         decision = session.decide(
             call.tool,
             call.arguments,
@@ -91,10 +129,13 @@ class AgentHook:
             server=call.server,
             actor=call.actor,
             cwd=call.cwd or None,
+            among=self._children.held(call.caller),
+            veto=handed if isinstance(handed, Refusal) else None,
         )
-        if decision.refusal is None:
-            return None
-        return self._dialect.deny(call.event, explained(decision.refusal))
+        if isinstance(handed, Commission) and decision.allowed:
+            self._children.begin(handed)
+            session.at_work(self._children.living())
+        return decision.refusal
 
     def refusal(self, reason: str) -> HookRefusal:
         """Return a refusal for a call that could not be read or decided."""
@@ -196,6 +237,29 @@ def spelled_server(name: str) -> str:
     return _NOT_OF_NAMES.sub("_", name)
 
 
+def caller_of(
+    agent: object, kind: object, parent: str | None = None, call: str = "", task: str = ""
+) -> News:
+    """
+    Return what a payload tells of who calls; see ``News``.
+
+    Args:
+        agent: the id of a subagent; None for the main agent.
+        kind: its kind, where one is told.
+        parent: the key of who started it, where that is told.
+        call: the call that started it, where its id says so.
+        task: what it was told, where its agent says so.
+
+    >>> caller_of(None, None).agent, caller_of("a1", "explore").agent
+    ('main', 'id:a1')
+    """
+    if agent is None:
+        return MAIN_CALLS
+    named = agent if isinstance(agent, str) else None
+    told = kind if isinstance(kind, str) else ""
+    return News("begun", key_of(named), told, parent, call, task)
+
+
 def actor_of(agent: object, kind: object) -> str:
     """
     Return the actor of a call by the id and the type of a subagent; no id is the main agent.
@@ -214,3 +278,29 @@ def actor_of(agent: object, kind: object) -> str:
         # It would read as another agent's type, and might miss the ticket kept for its own.
         raise InputError("the hook's payload has an `agent_id` with a colon")
     return f"agent:{kind if isinstance(kind, str) and kind else 'unknown'}:{agent}"
+
+
+def spawn_of(tool: str, given: Mapping[str, object], kind: str, task: str) -> Spawn:
+    """
+    Return what a call asks for that starts a subagent.
+
+    Args:
+        tool: the call's tool.
+        given: its arguments; ``scope`` among them is a text, a line for each caveat, or a list.
+        kind: the argument that names what kind of subagent it is to be.
+        task: the argument that holds its task.
+
+    Raises:
+        InputError: an argument is of another kind than the agent would take.
+
+    >>> spawn_of("Agent", {"prompt": "look", "scope": "calls=2"}, "subagent_type", "prompt").scope
+    ('calls=2',)
+    """
+    found = given.get("scope") or []
+    lines = found.splitlines() if isinstance(found, str) else found
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise InputError("a subagent's `scope` is a text or a list of texts")
+    named, told = given.get(kind) or "", given.get(task) or ""
+    if not isinstance(named, str) or not isinstance(told, str):
+        raise InputError(f"a subagent's `{kind}` and `{task}` are texts")
+    return Spawn(tool, named, told, tuple(line.strip() for line in lines if line.strip()))

@@ -5,7 +5,8 @@ Decided here: what our plugins tell the session, how a refusal reaches them, how
 into a run, and when the run has lost its plugin. Not decided here: where an agent calls its
 plugin (the ``.mjs`` file of its own room), and what its tools' arguments mean (its ``hook``).
 
-A plugin says ``start`` once it is loaded, before any call; then each call. Its own process could
+A plugin says ``start`` once it is loaded, before any call; then each call, and its ``end``, for
+which nothing waits. Its own process could
 unload it, so a run whose plugin never speaks is stopped, and so is one whose plugin's files
 change. What a plugin cannot ask, it refuses: see ``ask.mjs``.
 
@@ -22,8 +23,9 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Protocol
 
+from broker.agents.children import News, key_of
 from broker.agents.client import write_new
-from broker.agents.hooks import HookCall, actor_of, text_of
+from broker.agents.hooks import HookCall, Outcome, actor_of, caller_of, text_of
 from broker.agents.watch import stamp
 from broker.errors import InputError, LaunchError
 from broker.service.protocol import HookRefusal, read_object
@@ -31,6 +33,7 @@ from broker.sessions.records import wellformed
 
 CALL: Final = "call"
 START: Final = "start"
+END: Final = "end"
 _CLIENT: Final = "ask.mjs"
 
 
@@ -56,6 +59,11 @@ def read_spoken(payload: bytes) -> Spoken:
     event = text_of(found, "event")
     if event == START:
         return Spoken(HookCall(event), _names(found.get("servers", [])))
+    if event == END:
+        ended, call = found.get("ended"), text_of(found, "call")
+        news = News("ended", key_of(ended)) if isinstance(ended, str) else None
+        outcome = Outcome(call, found.get("ok") is True, found.get("output"))
+        return Spoken(HookCall(event, news=news, ended=outcome))
     if event != CALL:
         raise InputError(f"the broker does not answer the event `{event}`")
     arguments = found.get("arguments")
@@ -70,6 +78,7 @@ def read_spoken(payload: bytes) -> Spoken:
             text_of(found, "cwd"),
             None,
             actor_of(found.get("agent"), found.get("kind")),
+            _caller(found),
         )
     )
 
@@ -139,6 +148,14 @@ class Plugged:
         if time.monotonic() > self._until_s and not self._hook.started.is_set():
             return f"the agent did not load the broker's plugin within {self._within_s:.0f} s"
         return None
+
+
+def _caller(found: dict[str, object]) -> News:
+    """Return who calls; a subagent without a parent was started by the main agent."""
+    agent, parent, task = (found.get(name) for name in ("agent", "parent", "task"))
+    above = key_of(parent if isinstance(parent, str) else None)
+    told = task if isinstance(task, str) else ""
+    return caller_of(agent, found.get("kind"), above, task=told)
 
 
 def _names(value: object) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ ticket descends from the one it has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from broker.errors import InputError, LimitError
 from broker.guard import TicketGuard
@@ -71,18 +71,32 @@ class Custody:
         believed = verify_chain(wanted, self._key)
         return self._guards.get(believed.id) or self.root.holding(believed)
 
+    def of(self, actor: str, among: Sequence[str] = ()) -> tuple[TicketGuard, ...]:
+        """
+        Return the guards that judge an actor's calls: all of ``among``, and what it holds itself.
+
+        Raises:
+            InputError, VerificationError: no ticket of this session.
+        """
+        if not among:
+            return (self.find(None, actor),)
+        found = [self.find(name, actor) for name in among]
+        if self.held(actor) is not None:
+            found.append(self.find(None, actor))
+        return tuple({guard.ticket.id: guard for guard in found}.values())
+
     def knows(self, guard: TicketGuard) -> bool:
         """Whether the guard's ticket was kept before."""
         return guard.ticket.id in self._guards
 
     def check_holder(self, holder: str, parent: TicketGuard) -> None:
         """
-        Check that a ticket derived from ``parent`` may be kept for ``holder``.
+        Check that a ticket derived from ``parent`` may be kept for ``holder``, if it is for any.
 
         Raises:
             InputError: the holder has a ticket that ``parent`` does not descend from.
         """
-        held = self.held(holder)
+        held = self.held(holder) if holder else None
         if held is not None and held not in parent.ticket.line:
             raise InputError(
                 f"`{told(holder, MAX_NAME_CHARS)}` holds ticket {held} already: narrow that one"

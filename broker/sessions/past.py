@@ -83,11 +83,15 @@ class Past:
         return rebuilt(self._debits)
 
     def _spend(self, data: Mapping[str, object]) -> None:
-        ticket = self.tickets.get(_text(data, "ticket"))
+        also = data.get("also", [])
+        names = [_text(data, "ticket"), *(also if isinstance(also, list) else [None])]
+        found = [self.tickets.get(name) for name in names if isinstance(name, str)]
         cost = data.get("cost", 1)
-        if ticket is None or type(cost) is not int or cost < 1:
+        if len(found) < len(names) or None in found or type(cost) is not int or cost < 1:
             raise Break("schema", "a decision allows a call under a ticket that is not recorded")
-        self._debits.append((ticket.line, cost))
+        # A link that several of the tickets have was debited once.
+        line = dict.fromkeys(link for ticket in found if ticket for link in ticket.line)
+        self._debits.append((tuple(line), cost))
 
 
 def _text(data: Mapping[str, object], name: str) -> str:

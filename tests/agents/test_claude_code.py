@@ -8,11 +8,8 @@ path) and needs neither an account nor a network.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,9 @@ import pytest
 
 from broker.loopback.script import Say, Told, Use
 from broker.loopback.server import LoopbackModel
+from tests.agents import stage as stages
+from tests.agents.stage import installed
 from tests.runkit import finished, start
-from tests.sessionkit import Bench
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
@@ -31,30 +29,21 @@ Turns = Sequence[Say | Use]
 @pytest.fixture(scope="session")
 def claude() -> str:
     """The program, or a skip."""
-    found = os.environ.get("BROKER_CLAUDE") or shutil.which("claude")
-    if not found:
-        pytest.skip("Claude Code is not installed")
-    return found
+    return installed("BROKER_CLAUDE", "claude")
 
 
 class Run:
     """One finished run: how it ended, what the model saw, and what the receipt tells."""
 
-    def __init__(self, bench: Bench, model: LoopbackModel, ended: tuple[int, str, str]) -> None:
-        self.bench = bench
+    def __init__(self, stage: Stage, ended: tuple[int, str, str]) -> None:
         self.code, self.out, self.err = ended
-        self.results = model.results
-        self.asked = model.asked
+        self.results = stage.results
+        self.asked = stage.asked
+        self.entries = stage.entries
 
     def result(self, call: str) -> Told:
         """Return what the model was told about a call."""
         return self.results[call]
-
-    def entries(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the entries of the one receipt, verified."""
-        (info,) = self.bench.receipts().sessions()
-        assert self.bench.verdict(info.sid).state in ("SEALED", "INTERRUPTED")
-        return self.bench.entries(info.sid)
 
     def decisions(self) -> dict[str, dict[str, Any]]:
         """Return the decisions by call."""
@@ -65,39 +54,23 @@ class Run:
         }
 
 
-class Stage:
-    """A home, a workspace and a program, ready for a run."""
+class Stage(stages.Stage):
+    """A stage with Claude Code on it."""
 
     def __init__(self, root: Path, program: str) -> None:
-        self.bench = Bench(root)
-        self.workspace = self.bench.workspace
-        self.root = root
-        self.user = root / "user"
-        self.program = program
-        (self.user / ".claude").mkdir(parents=True)
+        super().__init__(root, program)
+        (self.user / ".claude").mkdir()
 
-    def run(
-        self,
-        scripts: Mapping[str, Turns],
-        *arguments: str,
-        scope: Sequence[str],
-        mode: str = "bypassPermissions",
-    ) -> Run:
-        """Run Claude Code headless with the script ``main``, and wait for it."""
-        with LoopbackModel(scripts) as model:
-            process = self.start(model, *arguments, scope=scope, mode=mode)
-            return Run(self.bench, model, finished(process, 120))
+    def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
+        """Return the command of a headless run."""
+        command = [self.program, "-p", "[script main] go", "--model", "claude-sonnet-4-5"]
+        mode = more.get("mode", "bypassPermissions")
+        strict = ["--strict-mcp-config"] if more.get("strict", True) else []
+        return [*command, "--permission-mode", mode, *strict, *arguments]
 
-    def start(
-        self,
-        model: LoopbackModel,
-        *arguments: str,
-        scope: Sequence[str],
-        mode: str = "bypassPermissions",
-    ) -> subprocess.Popen[str]:
-        """Start Claude Code headless, and return the broker's process."""
-        environ = {
-            "HOME": str(self.user),
+    def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
+        """Return the variables of a run."""
+        return {
             "TMPDIR": str(self.root),
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": "none",
@@ -108,22 +81,10 @@ class Stage:
             "ENABLE_TOOL_SEARCH": "false",
             "IS_SANDBOX": "1",
         }
-        command = [self.program, "-p", "[script main] go", "--model", "claude-sonnet-4-5"]
-        command += ["--permission-mode", mode, "--strict-mcp-config", *arguments]
-        return start(
-            command,
-            home=self.bench.home.state.parent,
-            workspace=self.workspace,
-            texts=scope,
-            environ=environ,
-        )
 
-    def write(self, path: str, text: str | dict[str, object]) -> Path:
-        """Write a file below the stage."""
-        place = self.root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
-        return place
+    def play(self, script: stages.Script, *arguments: str, **more: Any) -> Run:
+        """Run Claude Code headless with the script ``main``, and return what came of it."""
+        return Run(self, self.run(script, *arguments, **more))
 
 
 @pytest.fixture
@@ -149,7 +110,7 @@ def test_an_agent_is_held_to_its_scope(stage: Stage) -> None:
         "subagent_type": "general-purpose",
         "run_in_background": False,
     }
-    run = stage.run(
+    run = stage.play(
         {
             "main": [
                 Use([("Read", {"file_path": inside})]),
@@ -206,7 +167,7 @@ def test_allowed_is_not_approved(stage: Stage) -> None:
         stage.write(f"ws/src/{name}.txt", "content\n")
     calls = [("Read", {"file_path": f"{stage.workspace}/src/{name}.txt"}) for name in names]
     write = ("Write", {"file_path": f"{stage.workspace}/src/new.txt", "content": "x"})
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([*calls, write]), Say("done")]},
         scope=["tools=Read,Write", "paths=src/**"],
         mode="default",
@@ -232,7 +193,7 @@ def test_a_workspace_cannot_switch_the_hook_off(stage: Stage) -> None:
     stage.write("ws/.claude/settings.json", off)
     stage.write("ws/.claude/settings.local.json", off)
     stage.write("ws/CLAUDE.md", "the workspace's own words\n")
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([bash("echo x > src/shell.txt")]), Use([bash("true")]), Say("done")]},
         scope=["tools=Read", "paths=src/**"],
     )
@@ -245,7 +206,7 @@ def test_a_workspace_cannot_switch_the_hook_off(stage: Stage) -> None:
 def test_a_user_that_disabled_hooks_is_told(stage: Stage) -> None:
     """Where the user's own settings disable hooks nothing is started."""
     stage.write("user/.claude/settings.json", {"disableAllHooks": True})
-    run = stage.run({"main": [Say("done")]}, scope=["tools=Read"])
+    run = stage.play({"main": [Say("done")]}, scope=["tools=Read"])
     assert run.code == 2
     assert "disableAllHooks" in run.err
     assert run.asked == []
@@ -257,7 +218,7 @@ def test_an_agent_that_disables_hooks_is_stopped(stage: Stage) -> None:
     settings = stage.user / ".claude/settings.json"
     text = json.dumps({"disableAllHooks": True})
     off = f"echo '{text}' > {settings}; sleep 20; echo x > src/late.txt"
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([bash(off)]), Use([bash("echo x > src/later.txt")]), Say("done")]},
         scope=["tools=Bash", "paths=src/**"],
     )
@@ -273,7 +234,7 @@ def test_a_tool_cannot_reach_what_holds_it(stage: Stage) -> None:
     home = stage.bench.home
     targets = [stage.user / ".claude/settings.json", home.config / "broker.toml", home.state / "x"]
     calls = [("Write", {"file_path": str(t), "content": "{}"}) for t in targets]
-    run = stage.run({"main": [Use(calls), Say("done")]}, scope=["tools=Read,Write"])
+    run = stage.play({"main": [Use(calls), Say("done")]}, scope=["tools=Read,Write"])
     assert run.code == 0, run.err
     for number, target in enumerate(targets):
         assert "`own`" in run.result(f"main-0-{number}").text
@@ -284,7 +245,7 @@ def test_a_skills_own_command_is_held(stage: Stage) -> None:
     """A command that a skill's text runs by itself needs the shell in scope like any other."""
     skill = "---\nname: greet\ndescription: greets\n---\nNow: !`echo x > src/skill.txt`\n"
     stage.write("user/.claude/skills/greet/SKILL.md", skill)
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([("Skill", {"skill": "greet"})]), Say("done")]},
         scope=["tools=Read,Skill"],
     )
@@ -295,10 +256,10 @@ def test_a_skills_own_command_is_held(stage: Stage) -> None:
 
 
 def test_tools_of_a_server_are_held_by_name(stage: Stage) -> None:
-    """A tool of an MCP server is in scope by its full name, and its sibling is not."""
+    """A tool of an MCP server is in scope by its full name; its sibling is not even shown."""
     server = Path(__file__).with_name("notes_server.py")
     config = {"mcpServers": {"notes": {"command": sys.executable, "args": [str(server)]}}}
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([("mcp__notes__look", {}), ("mcp__notes__drop", {})]), Say("done")]},
         "--mcp-config",
         json.dumps(config),
@@ -306,14 +267,15 @@ def test_tools_of_a_server_are_held_by_name(stage: Stage) -> None:
     )
     assert run.code == 0, run.err
     assert "look was called" in run.result("main-0-0").text
-    assert "`tools`" in run.result("main-0-1").text
+    assert run.result("main-0-1").failed
+    assert "drop was called" not in run.result("main-0-1").text
     assert {d["server"] for d in run.decisions().values()} == {"notes"}
 
 
 def test_the_budget_ends_the_calls(stage: Stage) -> None:
     """When the calls are used up the model is told so, and the next one does not run."""
     read = ("Read", {"file_path": str(stage.workspace / "src/a.py")})
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([read]), Use([read]), Use([read]), Say("done")]},
         scope=["tools=Read", "calls=2"],
     )
@@ -332,3 +294,32 @@ def test_what_is_no_session_runs_too(stage: Stage) -> None:
     code, out, err = finished(process)
     assert code == 0, err
     assert "Claude Code" in out
+
+
+def test_servers_stand_behind_the_gateway(stage: Stage) -> None:
+    """
+    A person's server and one typed: lists are cut, and a call is debited once, by hook or gateway.
+    """
+    server = Path(__file__).with_name("notes_server.py")
+    entry = {"command": sys.executable, "args": [str(server)]}
+    stage.write("user/.claude.json", {"mcpServers": {"notes": entry}})
+    look, other = ("mcp__notes__look", {}), ("mcp__typed__look", {})
+    run = stage.play(
+        {"main": [Use([look]), Use([other]), Use([look]), Say("done")]},
+        "--mcp-config",
+        json.dumps({"mcpServers": {"typed": entry}}),
+        scope=["tools=mcp__notes__look,mcp__typed__look", "calls=2"],
+        strict=False,
+    )
+    assert run.code == 0, run.err
+    assert "look was called" in run.result("main-0-0").text
+    found = [(data["tool"], data["decision"]) for data in stage.of("decision")]
+    assert found == [
+        ("mcp__notes__look", "allow"),
+        ("mcp__typed__look", "allow"),
+        ("mcp__notes__look", "refuse"),
+    ]
+    assert len(stage.of("result")) == 2
+    told = {data["source"]: data["text"] for data in stage.of("note") if "mcp" in data["source"]}
+    assert all("2 tools, 1 shown" in text for text in told.values())
+    assert len(told) == 2

@@ -71,7 +71,7 @@ def test_workspace_settings_written_during_the_run(stage: Stage, name: str) -> N
     folder = stage.workspace / ".claude"
     off = json.dumps({"disableAllHooks": True})
     turn = bash(f"mkdir -p {folder}; echo '{off}' > {folder / name}; sleep 5")
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([turn]), Use([write(stage)]), Say("done")]},
         scope=["tools=Bash,Write", "paths=src/**"],
     )
@@ -82,7 +82,7 @@ def test_workspace_settings_written_during_the_run(stage: Stage, name: str) -> N
 @pytest.mark.parametrize("how", [["--dangerously-skip-permissions"], ["--allowedTools", "Write"]])
 def test_a_person_that_allows_everything_is_held_too(stage: Stage, how: list[str]) -> None:
     """What opens Claude Code's own rules does not open the ticket."""
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([write(stage)]), Say("done")]},
         *how,
         scope=["tools=Write", "paths=src/**"],
@@ -101,7 +101,7 @@ def test_settings_that_a_person_gives_are_kept_and_free_nothing(stage: Stage) ->
     }
     stage.write("user/.claude/settings.json", {"hooks": settings["hooks"]})
     read = ("Read", {"file_path": str(stage.workspace / "src/a.py")})
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([write(stage), read]), Say("done")]},
         "--settings",
         json.dumps(settings),
@@ -110,7 +110,7 @@ def test_settings_that_a_person_gives_are_kept_and_free_nothing(stage: Stage) ->
     )
     refused(run, stage, "main-0-0")
     assert run.result("main-0-1").failed
-    off = stage.run({"main": [Say("no")]}, "--settings", '{"disableAllHooks":true}', scope=[])
+    off = stage.play({"main": [Say("no")]}, "--settings", '{"disableAllHooks":true}', scope=[])
     assert off.code == 2
     assert off.asked == []
 
@@ -118,7 +118,7 @@ def test_settings_that_a_person_gives_are_kept_and_free_nothing(stage: Stage) ->
 def test_a_subagent_of_a_subagent_is_held(stage: Stage) -> None:
     """The scope goes down with the agents, and each call is under its own agent's name."""
     agent = {"description": "x", "subagent_type": "general-purpose", "run_in_background": False}
-    run = stage.run(
+    run = stage.play(
         {
             "main": [Use([("Agent", {**agent, "prompt": "[script sub] go"})]), Say("done")],
             "sub": [Use([("Agent", {**agent, "prompt": "[script deep] go"})]), Say("ok")],
@@ -137,7 +137,7 @@ def test_a_socket_in_the_place_of_the_sessions(stage: Stage) -> None:
     """A shell that answers in the session's place ends the run."""
     stage.write("ws/src/liar.py", LIAR)
     turn = bash(f"{sys.executable} src/liar.py; sleep 20")
-    run = stage.run(
+    run = stage.play(
         {"main": [Use([turn]), Use([write(stage)]), Say("done")]},
         scope=["tools=Bash,Write", "paths=src/**"],
     )
@@ -147,7 +147,7 @@ def test_a_socket_in_the_place_of_the_sessions(stage: Stage) -> None:
 def test_a_hook_that_was_overwritten(stage: Stage) -> None:
     """A shell that puts another program in the hook's place ends the run."""
     folder = f"{stage.bench.home.state}/sessions/$BROKER_SESSION"
-    run = stage.run(
+    run = stage.play(
         {
             "main": [
                 Use([bash(f"echo 'raise SystemExit' > {folder}/hook.pyc; sleep 20")]),
@@ -192,7 +192,7 @@ def test_a_broker_that_hangs_refuses(stage: Stage) -> None:
             assert within(60, lambda: "main-1-0" in model.results)
         finally:
             os.kill(process.pid, signal.SIGCONT)
-        run = Run(stage.bench, model, finished(process, 120))
+        run = Run(stage, finished(process, 120))
     assert run.code == 0, run.err
     assert "did not answer in time" in run.result("main-1-0").text
     assert not (stage.workspace / "src/late.txt").exists()

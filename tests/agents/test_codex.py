@@ -8,21 +8,16 @@ needs neither an account nor a network.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.loopback.script import Say, Text, Told, Turn, Use
+from broker.loopback.script import Say, Text, Use
 from broker.loopback.server import LoopbackModel
-from tests.runkit import finished, start
-from tests.sessionkit import Bench
+from tests.agents import stage as stages
+from tests.agents.stage import broker_gone, installed
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
@@ -55,65 +50,31 @@ stream_max_retries = 1
 @pytest.fixture(scope="session")
 def codex() -> str:
     """The program, or a skip."""
-    found = os.environ.get("BROKER_CODEX") or shutil.which("codex")
-    if not found:
-        pytest.skip("Codex is not installed")
-    return found
+    return installed("BROKER_CODEX", "codex")
 
 
-class Stage:
-    """A home, a workspace and a program, ready for a run."""
+class Stage(stages.Stage):
+    """A stage with Codex on it."""
 
     def __init__(self, root: Path, program: str) -> None:
-        self.bench = Bench(root)
-        self.workspace = self.bench.workspace
-        self.user = root / "user"
-        self.program = program
-        self.results: Mapping[str, Told] = {}
-        (self.user / ".codex").mkdir(parents=True)
+        super().__init__(root, program)
+        (self.user / ".codex").mkdir()
 
-    def start(
-        self, model: LoopbackModel, *arguments: str, scope: Sequence[str], slug: str = FUNCTIONS
-    ) -> subprocess.Popen[str]:
-        """Start Codex headless, and return the broker's process."""
+    def ready(self, model: LoopbackModel) -> None:
+        """Name the scripted model in the configuration."""
         config = self.user / ".codex" / "config.toml"
         kept = config.read_text() if config.exists() else ""
         config.write_text(CONFIG.format(url=model.url) + kept)
-        command = [self.program, "exec", "--json", "--skip-git-repo-check", "-m", slug, *arguments]
-        return start(
-            [*command, "[script main] go"],
-            home=self.bench.home.state.parent,
-            workspace=self.workspace,
-            texts=scope,
-            environ={
-                "HOME": str(self.user),
-                "CODEX_HOME": str(self.user / ".codex"),
-                "SCRIPTED_KEY": "none",
-            },
-        )
 
-    def run(
-        self, script: Mapping[str, Sequence[Turn]], *arguments: str, **more: Any
-    ) -> tuple[int, str, str]:
-        """Run Codex headless with the script ``main``, and wait for it."""
-        with LoopbackModel(script) as model:
-            ended = finished(self.start(model, *arguments, **more), 120)
-            self.results = model.results
-            return ended
+    def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
+        """Return the command of a headless run."""
+        slug = more.get("slug", FUNCTIONS)
+        command = [self.program, "exec", "--json", "--skip-git-repo-check", "-m", slug]
+        return [*command, *arguments, "[script main] go"]
 
-    def entries(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the entries of the one receipt, verified."""
-        (info,) = self.bench.receipts().sessions()
-        assert self.bench.verdict(info.sid).state in ("SEALED", "INTERRUPTED")
-        return self.bench.entries(info.sid)
-
-    def decisions(self) -> list[tuple[str, str, str]]:
-        """Return tool, decision and caveat of each call."""
-        return [
-            (data["tool"], data["decision"], data.get("caveat", ""))
-            for kind, data in self.entries()
-            if kind == "decision"
-        ]
+    def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
+        """Return the variables of a run."""
+        return {"CODEX_HOME": str(self.user / ".codex"), "SCRIPTED_KEY": "none"}
 
 
 @pytest.fixture
@@ -289,26 +250,4 @@ def test_hooks_of_a_trusted_workspace_stay_unreviewed(stage: Stage, tmp_path: Pa
 @pytest.mark.parametrize("how", ["killed", "stopped", "socket"])
 def test_a_broker_that_is_gone_refuses(stage: Stage, how: str) -> None:
     """Killed, hung or without its socket: the call after that is refused or never made."""
-    turns = [Use([shell("echo $$ > src/first.txt; sleep 3")]), Use([shell("echo x > late.txt")])]
-    with LoopbackModel({"main": [*turns, Say("done")]}) as model:
-        process = stage.start(model, scope=["tools=Bash"])
-        until = time.monotonic() + 60
-        while not (stage.workspace / "src/first.txt").exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert (stage.workspace / "src/first.txt").exists()
-        if how == "socket":
-            for socket in stage.bench.home.runtime.iterdir():
-                socket.unlink()
-        else:
-            process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-        try:
-            if how == "stopped":
-                time.sleep(25)
-            else:
-                finished(process, 60)
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.send_signal(signal.SIGTERM)
-                finished(process, 60)
-    assert not (stage.workspace / "late.txt").exists()
+    broker_gone(stage, how, shell, ["tools=Bash"])

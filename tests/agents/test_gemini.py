@@ -8,9 +8,6 @@ path) and needs neither an account nor a network.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from broker.loopback.script import Say, Told, Turn, Use
+from broker.loopback.script import Say, Use
 from broker.loopback.server import LoopbackModel
-from tests.runkit import finished, start
-from tests.sessionkit import Bench
+from tests.agents import stage as stages
+from tests.agents.stage import installed
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
@@ -36,72 +33,30 @@ NOTES = {"command": sys.executable, "args": [str(Path(__file__).with_name("notes
 @pytest.fixture(scope="session")
 def gemini() -> str:
     """The program, or a skip."""
-    found = os.environ.get("BROKER_GEMINI") or shutil.which("gemini")
-    if not found:
-        pytest.skip("Gemini CLI is not installed")
-    return found
+    return installed("BROKER_GEMINI", "gemini")
 
 
-class Stage:
-    """A home, a workspace and a program, ready for a run."""
+class Stage(stages.Stage):
+    """A stage with Gemini CLI on it."""
 
     def __init__(self, root: Path, program: str) -> None:
-        self.bench = Bench(root)
-        self.workspace = self.bench.workspace
-        self.user = root / "user"
-        self.program = program
-        self.results: Mapping[str, Told] = {}
-        self.asked: list[str] = []
+        super().__init__(root, program)
         (self.workspace / ".gemini").mkdir()
-        (self.user / ".gemini").mkdir(parents=True)
-        self.own = self.user / ".gemini/settings.json"
-        self.own.write_text(json.dumps(SETTINGS))
+        self.own = self.write(self.user / ".gemini/settings.json", SETTINGS)
 
-    def start(
-        self, model: LoopbackModel, *arguments: str, scope: Sequence[str], **environ: str
-    ) -> subprocess.Popen[str]:
-        """Start Gemini CLI headless, and return the broker's process."""
+    def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
+        """Return the command of a headless run."""
         command = [self.program, "-m", "gemini-2.5-pro", "-o", "stream-json", "--yolo"]
-        return start(
-            [*command, *arguments, "-p", "[script main] go"],
-            home=self.bench.home.state.parent,
-            workspace=self.workspace,
-            texts=scope,
-            environ={
-                "HOME": str(self.user),
-                "GOOGLE_GEMINI_BASE_URL": model.url,
-                "GEMINI_API_KEY": "none",
-                "GEMINI_CLI_TRUST_WORKSPACE": "true",
-                **environ,
-            },
-        )
+        return [*command, *arguments, "-p", "[script main] go"]
 
-    def run(
-        self, script: Mapping[str, Sequence[Turn]], *arguments: str, **more: Any
-    ) -> tuple[int, str, str]:
-        """Run Gemini CLI headless with the script ``main``, and wait for it."""
-        with LoopbackModel(script) as model:
-            ended = finished(self.start(model, *arguments, **more), 120)
-            self.results, self.asked = model.results, model.asked
-            return ended
-
-    def entries(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the entries of the one receipt, verified."""
-        (info,) = self.bench.receipts().sessions()
-        assert self.bench.verdict(info.sid).state in ("SEALED", "INTERRUPTED")
-        return self.bench.entries(info.sid)
-
-    def decisions(self, *more: str) -> list[tuple[str, ...]]:
-        """Return tool, decision and caveat of each call, and what else is asked for."""
-        return [
-            (data["tool"], data["decision"], data.get("caveat", ""), *(data[k] for k in more))
-            for kind, data in self.entries()
-            if kind == "decision"
-        ]
-
-    def file(self, name: str) -> str:
-        """Return the absolute path of a file in the workspace."""
-        return str(self.workspace / name)
+    def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
+        """Return the variables of a run."""
+        return {
+            "GOOGLE_GEMINI_BASE_URL": model.url,
+            "GEMINI_API_KEY": "none",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            **more,
+        }
 
 
 @pytest.fixture
@@ -190,19 +145,14 @@ def test_nothing_of_the_persons_is_edited(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_tools_of_servers(stage: Stage) -> None:
-    """A tool of a server passes under its server's name, and another one is refused."""
+    """A tool of a server passes under its server's name, and another one is not even shown."""
     stage.own.write_text(json.dumps({**SETTINGS, "mcpServers": {"notes": NOTES}}))
     code, _, err = stage.run(
         {"main": [Use([("mcp_notes_look", {})]), Use([("mcp_notes_drop", {})]), Say("done")]},
         scope=["tools=mcp__notes__look"],
     )
     assert code == 0, err
-    assert stage.decisions() == [
-        ("mcp__notes__look", "allow", ""),
-        ("mcp__notes__drop", "refuse", "tools"),
-    ]
-    assert "look was called" in stage.results["main-0-0"].text
-    assert "refused by `tools`" in stage.results["main-1-0"].text
+    stage.only_look()
 
 
 def test_parallel_calls_share_the_budget(stage: Stage) -> None:
@@ -275,7 +225,7 @@ def test_a_subagent_is_held_to_its_own_ticket(stage: Stage) -> None:
     assert (stage.workspace / "src/after.txt").exists()
     assert not (stage.workspace / "src/sub.txt").exists()
     (kept,) = [data for kind, data in stage.entries() if kind == "delegate"]
-    assert (kept["holder"], kept["asked_by"]) == ("agent:generalist:1", "main")
+    assert kept["asked_by"] == "main"
 
 
 def test_a_subagent_cannot_be_given_more(stage: Stage) -> None:

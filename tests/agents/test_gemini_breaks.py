@@ -8,16 +8,12 @@ must never be there.
 from __future__ import annotations
 
 import json
-import signal
-import time
 
 import pytest
 
 from broker.loopback.script import Say, Use
-from broker.loopback.server import LoopbackModel
+from tests.agents.stage import broker_gone
 from tests.agents.test_gemini import SETTINGS, Stage, gemini, read, shell, stage, write
-from tests.hookkit import within
-from tests.runkit import finished
 
 __all__ = ["gemini", "stage"]
 
@@ -132,29 +128,7 @@ def test_a_hook_that_is_deleted(stage: Stage, what: str) -> None:
 @pytest.mark.parametrize("how", ["killed", "stopped", "socket"])
 def test_a_broker_that_is_gone_refuses(stage: Stage, how: str) -> None:
     """Killed, hung or without its socket: the call after that is refused or never made."""
-    late = Use([write(stage.file("src/late.txt"))])
-    turns = [Use([shell("echo $$ > src/first.txt; sleep 3")]), late, Say("done")]
-    with LoopbackModel({"main": turns}) as model:
-        process = stage.start(model, scope=["tools=run_shell_command,write_file", "paths=src/**"])
-        assert within(60, (stage.workspace / "src/first.txt").exists)
-        if how == "socket":
-            for socket in stage.bench.home.runtime.iterdir():
-                socket.unlink()
-        else:
-            process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-        try:
-            if how == "stopped":
-                assert within(60, lambda: "main-1-0" in model.results)
-                assert "did not answer in time" in model.results["main-1-0"].text
-            else:
-                finished(process, 60)
-                time.sleep(6 if how == "killed" else 0)
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.send_signal(signal.SIGTERM)
-                finished(process, 60)
-    assert not (stage.workspace / "src/late.txt").exists()
+    broker_gone(stage, how, shell, ["tools=run_shell_command"])
 
 
 def test_the_persons_settings_are_closed_to_tools(stage: Stage) -> None:

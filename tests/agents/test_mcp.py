@@ -221,7 +221,7 @@ def test_a_hook_and_the_gateway_count_a_call_once(stage: Stage, filesystem: str)
     tool = "mcp__filesystem__read_text_file"
     place = str(stage.workspace / "src" / "a.py")
     uses: list[Use | Say] = [Use([(tool, {"path": place})]) for _ in range(3)]
-    run = stage.run(
+    run = stage.play(
         {"main": [*uses, Say("done")]},
         "--mcp-config",
         json.dumps(config),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,11 +19,12 @@ from typing import Any
 
 import pytest
 
-from broker.loopback.script import Say, Told, Turn, Use
+from broker.loopback.script import Say, Use
 from broker.loopback.server import LoopbackModel
+from tests.agents import stage as stages
+from tests.agents.stage import installed
 from tests.hookkit import within
-from tests.runkit import finished, start
-from tests.sessionkit import Bench
+from tests.runkit import finished
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
@@ -47,41 +47,18 @@ export const Theirs = async () => { fs.writeFileSync("started.txt", ""); return 
 @pytest.fixture(scope="session")
 def opencode() -> str:
     """The program, or a skip."""
-    found = os.environ.get("BROKER_OPENCODE") or shutil.which("opencode")
-    if not found:
-        pytest.skip("opencode is not installed")
-    return found
+    return installed("BROKER_OPENCODE", "opencode")
 
 
-class Stage:
-    """A home, a workspace and a program, ready for a run."""
+class Stage(stages.Stage):
+    """A stage with opencode on it; ``settings`` are added to the person's."""
 
     def __init__(self, root: Path, program: str) -> None:
-        self.bench = Bench(root)
-        self.workspace = self.bench.workspace
-        self.root = root
-        self.user = root / "user"
-        self.program = program
-        self.results: Mapping[str, Told] = {}
-        self.asked: list[str] = []
+        super().__init__(root, program)
         self.settings: dict[str, object] = {}
 
-    def environ(self) -> dict[str, str]:
-        """Return an environment with nothing of the machine's own settings."""
-        folders = {
-            f"XDG_{n}_HOME": f"{self.user}/{n}" for n in ("CONFIG", "DATA", "CACHE", "STATE")
-        }
-        off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
-        return {
-            "HOME": str(self.user),
-            **folders,
-            **{f"OPENCODE_DISABLE_{name}": "1" for name in off},
-        }
-
-    def start(
-        self, model: LoopbackModel, *arguments: str, scope: Sequence[str], **environ: str
-    ) -> subprocess.Popen[str]:
-        """Start opencode headless, and return the broker's process."""
+    def ready(self, model: LoopbackModel) -> None:
+        """Name the scripted model in the person's settings."""
         row = {"name": "scripted", "tool_call": True, "limit": {"context": 200000, "output": 8000}}
         provider = {
             "npm": "@ai-sdk/openai-compatible",
@@ -99,48 +76,24 @@ class Stage:
             "permission": "allow",
             **self.settings,
         }
-        self.write("user/CONFIG/opencode/opencode.json", json.dumps(settings))
-        return start(
-            [self.program, "run", "--format", "json", *arguments, "[script main] go"],
-            home=self.bench.home.state.parent,
-            workspace=self.workspace,
-            texts=scope,
-            environ={**self.environ(), **environ},
-        )
+        self.write("user/CONFIG/opencode/opencode.json", settings)
 
-    def run(
-        self,
-        script: Mapping[str, Sequence[Turn]],
-        *arguments: str,
-        scope: Sequence[str],
-        **environ: str,
-    ) -> tuple[int, str, str]:
-        """Run opencode headless with the script ``main``, and wait for it."""
-        with LoopbackModel(script) as model:
-            ended = finished(self.start(model, *arguments, scope=scope, **environ), 120)
-            self.results, self.asked = model.results, model.asked
-            return ended
+    def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
+        """Return the command of a headless run."""
+        return [self.program, "run", "--format", "json", *arguments, "[script main] go"]
 
-    def write(self, path: str, text: str) -> Path:
-        """Write a file below the stage."""
-        place = self.root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
-        return place
+    def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
+        """Return an environment with nothing of the machine's own settings."""
+        folders = {
+            f"XDG_{n}_HOME": f"{self.user}/{n}" for n in ("CONFIG", "DATA", "CACHE", "STATE")
+        }
+        off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
+        return {**folders, **{f"OPENCODE_DISABLE_{name}": "1" for name in off}, **more}
 
-    def entries(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the entries of the one receipt, verified."""
-        (info,) = self.bench.receipts().sessions()
-        assert self.bench.verdict(info.sid).state in ("SEALED", "INTERRUPTED")
-        return self.bench.entries(info.sid)
-
-    def decisions(self) -> list[tuple[str, str, str]]:
+    def in_order(self) -> list[tuple[str, ...]]:
         """Return tool, decision and caveat of each call, in the order of the script."""
-        decided = [data for kind, data in self.entries() if kind == "decision"]
-        return [
-            (data["tool"], data["decision"], data.get("caveat", ""))
-            for data in sorted(decided, key=lambda data: str(data["call"]))
-        ]
+        decided = sorted(self.of("decision"), key=lambda data: str(data["call"]))
+        return [(data["tool"], data["decision"], data.get("caveat", "")) for data in decided]
 
 
 @pytest.fixture
@@ -175,7 +128,7 @@ def test_calls_inside_and_outside_the_scope(stage: Stage) -> None:
         scope=["tools=read,edit,write,webfetch,grep,glob", "paths=src/**", "hosts=example.org"],
     )
     assert code == 0, err
-    assert stage.decisions() == [
+    assert stage.in_order() == [
         ("read", "allow", ""),
         ("read", "refuse", "paths"),
         ("edit", "allow", ""),
@@ -214,7 +167,7 @@ def test_calls_in_one_turn_share_the_budget(stage: Stage) -> None:
     calls = [bash(f"echo x > src/{n}.txt") for n in range(6)]
     code, _, err = stage.run({"main": [Use(calls), Say("done")]}, scope=["tools=bash", "calls=2"])
     assert code == 0, err
-    found = [decision for _, decision, _ in stage.decisions()]
+    found = [decision for _, decision, _ in stage.in_order()]
     assert (found.count("allow"), found.count("refuse")) == (2, 4)
     assert len(list((stage.workspace / "src").glob("?.txt"))) == 2
 
@@ -225,7 +178,7 @@ def test_a_ticket_that_ends_during_the_run(stage: Stage) -> None:
         {"main": [Use([bash("sleep 30")]), Use([bash("echo x > late.txt")]), Say("done")]},
         scope=["tools=bash", "until=25s"],
     )
-    assert stage.decisions()[-1] == ("bash", "refuse", "until")
+    assert stage.in_order()[-1] == ("bash", "refuse", "until")
     assert not (stage.workspace / "late.txt").exists()
 
 
@@ -243,12 +196,12 @@ def test_a_link_that_leads_outside(stage: Stage, tmp_path: Path) -> None:
         },
         scope=["tools=bash,write", "paths=src/**"],
     )
-    assert stage.decisions()[-1] == ("write", "refuse", "paths")
+    assert stage.in_order()[-1] == ("write", "refuse", "paths")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_tools_of_a_server_are_held_by_name(stage: Stage) -> None:
-    """A tool of an MCP server is in scope by its full name, and its sibling is not."""
+    """A tool of an MCP server is in scope by its full name; its sibling is not even shown."""
     server = Path(__file__).with_name("notes_server.py")
     command = [sys.executable, str(server)]
     stage.settings["mcp"] = {"notes": {"type": "local", "command": command, "enabled": True}}
@@ -257,9 +210,7 @@ def test_tools_of_a_server_are_held_by_name(stage: Stage) -> None:
         scope=["tools=mcp__notes__look"],
     )
     assert code == 0, err
-    assert "look was called" in stage.results["main-0-0"].text
-    assert "`tools`" in stage.results["main-0-1"].text
-    assert {data["server"] for kind, data in stage.entries() if kind == "decision"} == {"notes"}
+    stage.only_look()
 
 
 def test_subagents_are_told_apart(stage: Stage) -> None:
@@ -303,7 +254,7 @@ def test_what_the_workspace_brings_is_left_out(stage: Stage) -> None:
     )
     assert code == 0, err
     assert not (stage.workspace / "started.txt").exists()
-    assert stage.decisions() == [("bash", "refuse", "tools")]
+    assert stage.in_order() == [("bash", "refuse", "tools")]
     assert any("the workspace's own words" in text for text in stage.asked)
 
 
@@ -318,7 +269,7 @@ def test_a_call_that_another_plugin_changes(stage: Stage) -> None:
         OPENCODE_CONFIG_CONTENT=again,
     )
     assert code == 0, err
-    assert stage.decisions() == [("write", "refuse", "paths")]
+    assert stage.in_order() == [("write", "refuse", "paths")]
     assert list(stage.workspace.rglob("*.txt")) == []
 
 
@@ -338,7 +289,7 @@ def test_without_its_plugin_every_tool_is_closed(
     with LoopbackModel(script) as model:
         finished(stage.start(model, "--version", scope=["tools=read"]))  # writes the settings
         command = (stage.program, "run", "--format", "json", "[script main] go")
-        environ = {**os.environ, **stage.environ()}
+        environ = {**os.environ, "HOME": str(stage.user), **stage.environ(model)}
         launch = Launch(command, environ, stage.workspace, folder, tmp_path / "none")
         prepared = OpencodeLaunch().prepare(launch)
         (folder / PLUGIN_NAME).write_text("throw new Error('broken')\n")

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.loopback.script import Say, Told, Turn, Use
+from broker.loopback.script import Say, Use
 from broker.loopback.server import LoopbackModel
-from tests.runkit import finished, start
-from tests.sessionkit import Bench
+from tests.agents import stage as stages
+from tests.agents.stage import broker_gone, installed
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
@@ -41,72 +37,30 @@ QUIET: Mapping[str, object] = {
 @pytest.fixture(scope="session")
 def qwen() -> str:
     """The program, or a skip."""
-    found = os.environ.get("BROKER_QWEN") or shutil.which("qwen")
-    if not found:
-        pytest.skip("Qwen Code is not installed")
-    return found
+    return installed("BROKER_QWEN", "qwen")
 
 
-class Stage:
-    """A home, a workspace and a program, ready for a run."""
+class Stage(stages.Stage):
+    """A stage with Qwen Code on it."""
 
     def __init__(self, root: Path, program: str) -> None:
-        self.root = root
-        self.bench = Bench(root)
-        self.workspace = self.bench.workspace
-        self.user = root / "user"
-        self.program = program
-        self.results: Mapping[str, Told] = {}
+        super().__init__(root, program)
         self.write(self.user / ".qwen/settings.json", QUIET)
 
-    def write(self, path: Path, content: object) -> Path:
-        """Write a file of the test's own, an object as JSON."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return path
-
-    def start(
-        self, model: LoopbackModel, *arguments: str, scope: Sequence[str], **environ: str
-    ) -> subprocess.Popen[str]:
-        """Start Qwen Code headless, and return the broker's process."""
+    def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
+        """Return the command of a headless run."""
         command = [self.program, "--auth-type", "openai", "-m", "scripted", *arguments]
-        return start(
-            [*command, "-o", "stream-json", "--yolo", "[script main] go"],
-            home=self.bench.home.state.parent,
-            workspace=self.workspace,
-            texts=scope,
-            environ={
-                "HOME": str(self.user),
-                "OPENAI_BASE_URL": f"{model.url}/v1",
-                "OPENAI_API_KEY": "none",
-                "OPENAI_MODEL": "scripted",
-                "NO_BROWSER": "1",
-                **environ,
-            },
-        )
+        return [*command, "-o", "stream-json", "--yolo", "[script main] go"]
 
-    def run(
-        self, script: Mapping[str, Sequence[Turn]], *arguments: str, **more: Any
-    ) -> tuple[int, str, str]:
-        """Run Qwen Code headless with the script ``main``, and wait for it."""
-        with LoopbackModel(script) as model:
-            ended = finished(self.start(model, *arguments, **more), 120)
-            self.results = model.results
-            return ended
-
-    def entries(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the entries of the one receipt, verified."""
-        (info,) = self.bench.receipts().sessions()
-        assert self.bench.verdict(info.sid).state in ("SEALED", "INTERRUPTED")
-        return self.bench.entries(info.sid)
-
-    def decisions(self) -> list[tuple[str, str, str]]:
-        """Return tool, decision and caveat of each call."""
-        return [
-            (data["tool"], data["decision"], data.get("caveat", ""))
-            for kind, data in self.entries()
-            if kind == "decision"
-        ]
+    def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
+        """Return the variables of a run."""
+        return {
+            "OPENAI_BASE_URL": f"{model.url}/v1",
+            "OPENAI_API_KEY": "none",
+            "OPENAI_MODEL": "scripted",
+            "NO_BROWSER": "1",
+            **more,
+        }
 
 
 @pytest.fixture
@@ -172,7 +126,7 @@ def test_calls_inside_and_outside_the_scope(stage: Stage) -> None:
 
 
 def test_tools_of_a_server_are_held(stage: Stage) -> None:
-    """A server's tool that the scope names runs, another one is refused, behind `tool_call` too."""
+    """A server's tool that the scope names runs, another one does not, behind `tool_call` too."""
     server = {"command": sys.executable, "args": [str(NOTES)], "trust": True}
     stage.write(stage.user / ".qwen/settings.json", {**QUIET, "mcpServers": {"notes": server}})
     drop = {"name": "mcp__notes__drop", "arguments": {}}
@@ -188,12 +142,7 @@ def test_tools_of_a_server_are_held(stage: Stage) -> None:
         scope=["tools=ToolSearch,mcp__notes__look"],
     )
     assert code == 0, err
-    assert stage.decisions()[1:] == [
-        ("mcp__notes__look", "allow", ""),
-        ("mcp__notes__drop", "refuse", "tools"),
-    ]
-    assert "look was called" in stage.results["main-1-0"].text
-    assert "drop was called" not in stage.results["main-2-0"].text
+    stage.only_look()
 
 
 def test_parallel_calls_share_the_budget(stage: Stage) -> None:
@@ -407,26 +356,4 @@ def test_the_files_of_the_hook_are_watched(stage: Stage, name: str) -> None:
 @pytest.mark.parametrize("how", ["killed", "stopped", "socket"])
 def test_a_broker_that_is_gone_refuses(stage: Stage, how: str) -> None:
     """Killed, hung or without its socket: the call after that is refused or never made."""
-    turns = [Use([shell("echo $$ > src/first.txt; sleep 3")]), Use([shell("echo x > late.txt")])]
-    with LoopbackModel({"main": [*turns, Say("done")]}) as model:
-        process = stage.start(model, scope=["tools=Bash"])
-        until = time.monotonic() + 60
-        while not (stage.workspace / "src/first.txt").exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert (stage.workspace / "src/first.txt").exists()
-        if how == "socket":
-            for socket in stage.bench.home.runtime.iterdir():
-                socket.unlink()
-        else:
-            process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-        try:
-            if how == "stopped":
-                time.sleep(25)
-            else:
-                finished(process, 60)
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.send_signal(signal.SIGTERM)
-                finished(process, 60)
-    assert not (stage.workspace / "late.txt").exists()
+    broker_gone(stage, how, shell, ["tools=Bash"])

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from broker.agents.children import News, Spawn
 from broker.agents.claude.hook import ClaudeDialect
-from broker.agents.hooks import AgentHook, HookCall
+from broker.agents.hooks import AgentHook, HookCall, Outcome
 from broker.errors import InputError
 from tests.sessionkit import Bench, bench
 
@@ -75,7 +76,7 @@ def test_a_server_without_a_name_is_refused(server: object) -> None:
         read(mcp_server=server)
 
 
-@pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit", "pretooluse", "", None])
+@pytest.mark.parametrize("event", ["PostToolBatch", "UserPromptSubmit", "pretooluse", "", None])
 def test_other_events_are_refused(event: object) -> None:
     """A hook that was set in front of anything else is not answered with an allow."""
     with pytest.raises(InputError):
@@ -116,3 +117,68 @@ def test_a_skills_own_command_is_judged_like_bash(bench: Bench) -> None:
     assert refusal is not None
     assert (refusal.exit, refusal.stdout) == (2, b"")
     assert b"`tools`" in refusal.stderr
+
+
+AGENT = {"prompt": "look", "subagent_type": "Explore", "description": "x"}
+
+
+def test_a_call_that_starts_subagents_says_of_which_kind() -> None:
+    """One with its kind and its task, or maybe some that nobody tells apart."""
+    assert read(tool_name="Agent", tool_input=AGENT).spawn == Spawn("Agent", "Explore", "look")
+    assert read(tool_name="Task", tool_input={"prompt": "x"}).spawn == Spawn("Task", "", "x")
+    scoped = read(tool_name="Agent", tool_input={**AGENT, "scope": ["calls=1"]}).spawn
+    assert scoped is not None
+    assert scoped.scope == ("calls=1",)
+    assert read(tool_name="Skill", tool_input={}).spawn == Spawn("Skill", many=True)
+    assert read().spawn is None
+
+
+@pytest.mark.parametrize(
+    "given", [{"subagent_type": 7}, {"prompt": ["x"]}, {"scope": 7}, {"scope": [7]}]
+)
+def test_a_task_that_cannot_be_read_starts_nobody(given: dict[str, object]) -> None:
+    """What is asked for must be known."""
+    with pytest.raises(InputError):
+        read(tool_name="Agent", tool_input={**AGENT, **given})
+
+
+def test_the_beginning_and_the_end_of_a_subagent_are_news() -> None:
+    """They carry no call, whatever else they carry."""
+    for event, what in (("SubagentStart", "begun"), ("SubagentStop", "ended")):
+        found = read(hook_event_name=event, agent_id="a1", agent_type="Explore")
+        assert found == HookCall(event, news=News(what, "id:a1", "Explore"))  # type: ignore[arg-type]  # one of the two
+        with pytest.raises(InputError):
+            read(hook_event_name=event)
+
+
+def test_the_end_of_a_call_tells_whom_it_started() -> None:
+    """The answer of a call names its subagent; a failed one started nobody."""
+    answer = {"status": "async_launched", "agentId": "a1"}
+    after = read(hook_event_name="PostToolUse", tool_name="Agent", tool_response=answer)
+    assert after.news == News("paired", "id:a1", call="toolu_1")
+    assert after.ended == Outcome("toolu_1", True, answer)
+    assert after.tool == ""
+    failed = read(hook_event_name="PostToolUseFailure", tool_name="Agent", error="no")
+    assert (failed.news, failed.ended) == (
+        News("failed", call="toolu_1"),
+        Outcome("toolu_1", False, "no"),
+    )
+    plain = read(hook_event_name="PostToolUse", tool_response={"agentId": "a1"})
+    assert plain.news is None
+
+
+def test_an_id_in_an_argument_is_no_id() -> None:
+    """Who calls is told by the payload, and never by what a model wrote."""
+    found = read(tool_input={"file_path": "a", "agent_id": "a1"}, agent_id="a2")
+    assert found.caller.agent == "id:a2"
+
+
+def test_how_a_call_ended_is_recorded_and_never_refused(bench: Bench) -> None:
+    """A session that is over takes no result, and the agent is not told so."""
+    session, hook = bench.open(), AgentHook(ClaudeDialect())
+    payload = json.dumps({**CALL, "hook_event_name": "PostToolUse", "tool_response": "x"})
+    assert hook.answer(payload.encode(), session) is None
+    session.seal()
+    assert hook.answer(payload.encode(), session) is None
+    found = [data for kind, data in bench.entries(session.sid) if kind == "result"]
+    assert [(data["call"], data["ok"]) for data in found] == [("toolu_1", True)]

@@ -68,7 +68,8 @@ def test_the_command_keeps_what_was_typed(adapter: ClaudeLaunch, tmp_path: Path)
     assert command[0] == "claude"
     assert command[-5:] == ("fix it", "--model", "x", "--", "--settings")
     assert command[-7:-5] == ("--setting-sources", "user")
-    assert command[1:3] == ("--add-dir", str(tmp_path / "ws"))
+    assert command[1] == "--settings"
+    assert command[3:5] == ("--add-dir", str(tmp_path / "ws"))
     assert prepared.environ == {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
 
 
@@ -242,7 +243,7 @@ def test_settings_of_a_wrong_shape_are_an_error() -> None:
     """What cannot be added to is not replaced."""
     for typed in ({"hooks": []}, {"hooks": {"PreToolUse": {}}}):
         with pytest.raises(LaunchError):
-            with_hooks(typed, "x")
+            with_hooks(typed, "x", "y")
     for typed in ({"permissions": []}, {"permissions": {"deny": "x"}}):
         with pytest.raises(LaunchError):
             with_rules(typed, {"deny": ["y"]})

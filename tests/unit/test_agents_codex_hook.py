@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.agents.children import News, Spawn
 from broker.agents.codex.hook import CodexDialect
 from broker.agents.hooks import HookCall
 from broker.errors import BrokerError, InputError
@@ -53,7 +54,7 @@ def test_a_field_that_is_needed_and_wrong_is_refused(field: str, value: object) 
         read(**{field: value})
 
 
-@pytest.mark.parametrize("event", ["PostToolUse", "PermissionRequest", "UserPromptSubmit"])
+@pytest.mark.parametrize("event", ["Stop", "PermissionRequest", "UserPromptSubmit"])
 def test_other_events_are_refused(event: str) -> None:
     """A hook that was set in front of anything else is not answered with an allow."""
     with pytest.raises(InputError):
@@ -93,3 +94,39 @@ def test_captured_payloads_are_read(shared: Path) -> None:
         assert call.tool == found["tool_name"]
         assert call.call_id == found["tool_use_id"]
         assert (call.actor != "main") == ("agent_id" in found)
+
+
+@pytest.mark.parametrize("name", ["spawn_agent", "collaborationspawn_agent"])
+def test_a_call_that_starts_a_subagent_says_what_it_is_told(name: str) -> None:
+    """Its task is one text, or the texts of a list; its kind may be left out."""
+    found = read(tool_name=name, tool_input={"message": "look", "agent_type": "explorer"})
+    assert found.spawn == Spawn(name, "explorer", "look")
+    items = [{"type": "text", "text": "one"}, {"type": "image"}, "x"]
+    assert read(tool_name=name, tool_input={"items": items}).spawn == Spawn(name, "", "one")
+    assert read(tool_name=f"{name}s_on_csv").spawn == Spawn(f"{name}s_on_csv", many=True)
+    assert read().spawn is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "agent"),
+    [
+        ('{"agent_id":"a1","nickname":"Kepler"}', "id:a1"),
+        ({"agent_id": "a1"}, "id:a1"),
+        ("collab spawn failed", None),
+        ('{"agent_id":7}', None),
+        ("[1]", None),
+        (None, None),
+    ],
+)
+def test_the_end_of_a_call_tells_whom_it_started(answer: object, agent: str | None) -> None:
+    """As an object or as its text; anything else tells nothing."""
+    found = read(hook_event_name="PostToolUse", tool_name="spawn_agent", tool_response=answer)
+    assert found.news == (None if agent is None else News("paired", agent, call="call_1"))
+    assert found.tool == ""
+
+
+def test_the_beginning_and_the_end_of_a_subagent_are_news() -> None:
+    """They carry no call."""
+    for event, what in (("SubagentStart", "begun"), ("SubagentStop", "ended")):
+        found = read(hook_event_name=event, agent_id="a1", agent_type="default")
+        assert found == HookCall(event, news=News(what, "id:a1", "default"))  # type: ignore[arg-type]  # one of the two

@@ -56,6 +56,9 @@ def test_the_hook_stands_before_every_call(adapter: CodexLaunch, tmp_path: Path)
     assert [s.partition("=")[0] for s in settings] == [
         "hooks.PreToolUse",
         "hooks.SessionStart",
+        "hooks.SubagentStart",
+        "hooks.SubagentStop",
+        "hooks.PostToolUse",
         "features.hooks",
         "features.daemon_auto_start",
         "hooks.state",

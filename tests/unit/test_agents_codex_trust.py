@@ -14,7 +14,8 @@ from broker.errors import LaunchError
 
 ANSWERS = '[{"digest": "sha256:one"}, {"digest": "sha256:two"}]'
 
-# Answers with our two hooks as they were given; trusted where the setting says so.
+# Answers with our hooks as they were given, and with what the rows say of the first of them;
+# trusted where the setting says so. No rows at all: no hooks.
 PRETENDED = """#!{python}
 import json, sys
 rows = {answers!r}
@@ -22,8 +23,11 @@ with open({asked!r}, "a") as file:
     file.write(json.dumps(sys.argv[1:]) + "\\n")
 words = sys.argv[1:]
 given = [w for w in words if w.startswith("hooks.") and not w.startswith("hooks.state")]
-rest = given[0].partition("command=")[2] if given else '""'
-command = json.JSONDecoder().raw_decode(rest)[0]
+def read(setting):
+    name, _, rest = setting.partition("=")
+    event = name.partition(".")[2]
+    command = json.JSONDecoder().raw_decode(rest.partition("command=")[2])[0]
+    return event[0].lower() + event[1:], command
 trusted = any(w.startswith("hooks.state") for w in words)
 for line in sys.stdin:
     message = json.loads(line)
@@ -35,12 +39,13 @@ for line in sys.stdin:
             sys.exit()
         hooks = [
             {{
-                "key": f"k{{i}}", "eventName": event, "command": command,
+                "key": f"k{{i}}", "eventName": read(setting)[0], "command": read(setting)[1],
                 "currentHash": row.get("digest", "sha256:x"), "enabled": True,
                 "source": "sessionFlags",
                 "trustStatus": "trusted" if trusted and row.get("runs", True) else "untrusted",
             }}
-            for i, (event, row) in enumerate(zip(("preToolUse", "sessionStart"), json.loads(rows)))
+            for i, setting in enumerate(given if json.loads(rows) else [])
+            for row in [dict(enumerate(json.loads(rows))).get(i, {{}})]
         ]
         theirs = {{**hooks[0], "source": "user", "command": "theirs"}} if hooks else None
         data = [{{"cwd": "/", "hooks": [*hooks, *([theirs] if theirs else [])]}}]
@@ -59,7 +64,8 @@ def pretend(root: Path, answers: str) -> Path:
     return program
 
 
-SETTINGS = ["-c", 'hooks.PreToolUse=[{hooks=[{type="command",command="x \\"y\\"",timeout=1}]}]']
+HOOK = '=[{hooks=[{type="command",command="x \\"y\\"",timeout=1}]}]'
+SETTINGS = ["-c", f"hooks.PreToolUse{HOOK}", "-c", f"hooks.SessionStart{HOOK}"]
 
 
 def test_our_hooks_are_told_with_their_hashes(tmp_path: Path) -> None:

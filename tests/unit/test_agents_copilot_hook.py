@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.agents.children import News, Spawn
 from broker.agents.copilot.hook import CopilotDialect
 from broker.agents.hooks import HookCall
 from broker.errors import BrokerError, InputError
@@ -144,3 +145,37 @@ def test_captured_payloads_are_read(shared: Path) -> None:
         assert call.tool.startswith("mcp__filesystem__") or call.tool == found["tool_name"]
         assert (call.server == "filesystem") == found["tool_name"].startswith("filesystem-")
         assert (call.actor != "main") == ("agent_id" in found)
+
+
+def test_a_subagent_says_who_started_it() -> None:
+    """Another subagent that was seen, or else the main agent, whose session it names."""
+    dialect = CopilotDialect()
+
+    def caller(**changed: object) -> News:
+        return dialect.read(json.dumps({**CALL, **changed}).encode()).caller
+
+    first = caller(agent_id="a1", agent_type="explore", parent_agent_id="session")
+    assert first == News("begun", "id:a1", "explore", "main")
+    inner = caller(agent_id="a2", agent_type="explore", parent_agent_id="a1")
+    assert inner == News("begun", "id:a2", "explore", "id:a1")
+    assert caller() == News("begun", "main")
+
+
+def test_a_call_that_starts_a_subagent_says_of_which_kind() -> None:
+    """With its task; a skill may start some that nobody tells apart."""
+    given = {"agent_type": "explore", "prompt": "look", "name": "x", "mode": "sync"}
+    found = read(tool_name="Agent", tool_input=given)
+    assert found.spawn == Spawn("Agent", "explore", "look")
+    assert read(tool_name="skill").spawn == Spawn("Skill", many=True)
+
+
+def test_news_of_a_subagent_carry_no_call() -> None:
+    """Its beginning comes without a name for the event, but never with a tool."""
+    begun = {"agentName": "x", "agent_id": "a1", "agent_type": "explore", "sessionId": "s"}
+    news = CopilotDialect().read(json.dumps(begun).encode()).news
+    assert news == News("begun", "id:a1", "explore", "main")
+    ended = read(hook_event_name="SubagentStop", agent_id="a1", agent_type="explore").news
+    assert ended == News("ended", "id:a1", "explore", "main")
+    for tool in ("tool_name", "toolName"):
+        with pytest.raises(InputError):
+            CopilotDialect().read(json.dumps({**begun, tool: "Bash"}).encode())

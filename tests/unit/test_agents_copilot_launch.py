@@ -51,7 +51,7 @@ def test_our_plugin_comes_behind_every_other(
     assert prepared.environ == {}
     assert json.loads((plugin / "plugin.json").read_text())["hooks"] == "hooks.json"
     hooks = json.loads((plugin / "hooks.json").read_text())["hooks"]
-    assert set(hooks) == {"PreToolUse", "SessionStart"}
+    assert set(hooks) == {"PreToolUse", "SessionStart", "SubagentStart", "SubagentStop"}
     (hook,) = hooks["PreToolUse"]
     assert hook["timeoutSec"] == 30
     assert CLIENT_NAME in hook["bash"]

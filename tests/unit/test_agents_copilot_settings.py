@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.agents.copilot.settings import server_names, undoing, user_folder
+from broker.agents.copilot.settings import configured, undoing, user_folder
 
 OFF = {"disableAllHooks": True}
 SERVERS = {"mcpServers": {"notes": {}}}
@@ -85,8 +85,8 @@ def test_the_servers_are_those_of_the_person(tmp_path: Path) -> None:
     put(tmp_path / "ws/typed.json", {"mcpServers": {"filed": {}}})
     put(tmp_path / "ws/.mcp.json", {"mcpServers": {"theirs": {}}})
     typed = ["@typed.json", json.dumps(SERVERS), "no json", "@none.json", '{"mcpServers": []}']
-    found = server_names(tmp_path / "user", tmp_path / "ws", typed)
-    assert found == {"mine", "filed", "notes"}
+    found = configured(tmp_path / "user", tmp_path / "ws", typed)
+    assert set(found) == {"mine", "filed", "notes"}
 
 
 def test_its_folder_is_where_it_looks_for_it() -> None:

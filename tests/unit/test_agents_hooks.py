@@ -6,11 +6,13 @@ import json
 
 import pytest
 
+from broker.agents.children import Spawn
 from broker.agents.hooks import (
     AgentHook,
     HookCall,
     actor_of,
     arguments_of,
+    caller_of,
     denied,
     event_of,
     explained,
@@ -117,3 +119,51 @@ def test_arguments_are_an_object(given: object) -> None:
     """Anything else cannot be judged."""
     with pytest.raises(InputError, match="`tool_input`"):
         arguments_of(given)
+
+
+def test_odd_ids_are_recorded_and_lend_nothing(bench: Bench) -> None:
+    """A subagent of any id, started by a call of any id, is held to what it was handed."""
+    odd = "x\ud800\n #/" + "y" * 999
+    session, hook = bench.open(("tools=Agent,Read,Edit", "paths=src/**")), AgentHook(Odd(odd))
+    assert hook.answer(b"Agent main", session) is None
+    assert hook.answer(b"Read sub", session) is None
+    refusal = hook.answer(b"Edit sub", session)
+    assert refusal is not None
+    assert b"refused by `tools`" in refusal.stderr
+    session.seal()
+    found = bench.entries(session.sid)
+    (handed,) = [data for kind, data in found if kind == "delegate"]
+    held = [data["ticket"] for kind, data in found if kind == "decision"]
+    assert held[1:] == [handed["ticket"]] * 2
+
+
+def test_whoever_claims_the_id_of_another_holds_its_ticket(bench: Bench) -> None:
+    """A payload that names another's id, under whatever kind, gets that one's ticket."""
+    session, hook = bench.open(("tools=Agent,Read,Edit", "paths=src/**")), AgentHook(Odd("a1"))
+    assert hook.answer(b"Agent main", session) is None
+    assert hook.answer(b"Edit sub", session) is not None
+    assert hook.answer(b"Edit other", session) is not None
+    assert hook.answer(b"Edit main", session) is None
+
+
+class Odd(Plain):
+    """An agent whose payload is a tool and who calls it; its one subagent has a given id."""
+
+    def __init__(self, ident: str) -> None:
+        self._ident = ident
+
+    def read(self, payload: bytes) -> HookCall:
+        """Take the payload apart; a call of ``Agent`` starts a subagent that may only read."""
+        tool, who = payload.decode().split()
+        agent = None if who == "main" else self._ident
+        kind = "other" if who == "other" else "general"
+        spawn = Spawn(tool, "general", "scope: tools=Read") if tool == "Agent" else None
+        return HookCall(
+            "before",
+            tool,
+            {} if spawn else {"file_path": "src/a.py", "old_string": "", "new_string": ""},
+            self._ident,
+            actor=actor_of(agent, kind),
+            caller=caller_of(agent, kind),
+            spawn=spawn,
+        )

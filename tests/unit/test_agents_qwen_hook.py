@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.agents.hooks import HookCall
+from broker.agents.children import News, Spawn
+from broker.agents.hooks import HookCall, Outcome
 from broker.agents.qwen.hook import TOOLS, QwenDialect
 from broker.catalogs import load_catalogs
 from broker.errors import BrokerError, InputError
@@ -91,7 +92,7 @@ def test_a_field_that_is_needed_and_wrong_is_refused(field: str, value: object) 
         read(**{field: value})
 
 
-@pytest.mark.parametrize("event", ["PostToolUse", "PermissionRequest", "UserPromptSubmit"])
+@pytest.mark.parametrize("event", ["Stop", "PermissionRequest", "UserPromptSubmit"])
 def test_other_events_are_refused(event: str) -> None:
     """A hook that was set in front of anything else is not answered with an allow."""
     with pytest.raises(InputError):
@@ -131,3 +132,26 @@ def test_captured_payloads_are_read(shared: Path) -> None:
         assert call.tool == TOOLS.get(found["tool_name"], found["tool_name"])
         assert call.call_id == found["tool_call_id"]
         assert (call.actor != "main") == ("agent_id" in found)
+
+
+def test_a_subagent_is_known_by_its_call() -> None:
+    """One whose id no call explains is told apart from all that were started."""
+    dialect = QwenDialect()
+    found = read(dialect, tool_name="agent", tool_input={"prompt": "x"}, tool_call_id="c1")
+    assert found.spawn == Spawn("Agent", "general-purpose", "x")
+    known = read(dialect, agent_id="general-purpose-c1").caller
+    assert known == News("begun", "id:general-purpose-c1", "general-purpose", None, "c1")
+    other = read(dialect, agent_id="general-purpose-c2").caller
+    assert other.call == "general-purpose-c2"
+    assert read(dialect, tool_name="skill").spawn == Spawn("Skill", many=True)
+
+
+def test_what_has_ended_carries_no_call() -> None:
+    """Neither a call's end nor a subagent's is judged."""
+    after = read(hook_event_name="PostToolUse", tool_response="x")
+    assert (after.tool, after.ended) == ("", Outcome("call_1", True, "x"))
+    failed = read(hook_event_name="PostToolUseFailure", error="no")
+    assert failed.ended == Outcome("call_1", False, "no")
+    over = read(hook_event_name="SubagentStop", agent_id="x-c1")
+    assert over.news is not None
+    assert (over.tool, over.news.what, over.news.agent) == ("", "ended", "id:x-c1")

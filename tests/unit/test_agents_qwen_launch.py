@@ -92,7 +92,7 @@ def test_the_machines_settings_stay_and_ours_come_first(
 def test_system_hooks_of_another_shape_are_refused(hooks: object) -> None:
     """They could not be kept beside ours."""
     with pytest.raises(LaunchError):
-        with_hooks({"hooks": hooks}, "true")
+        with_hooks({"hooks": hooks}, "true", "true")
 
 
 @pytest.mark.parametrize(

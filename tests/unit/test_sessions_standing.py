@@ -26,33 +26,39 @@ def guard(*caveats: Any) -> TicketGuard:
 TICKET = guard().ticket.id
 
 
+def find(name: str) -> TicketGuard:
+    """Return the guard of the one ticket that there is."""
+    assert name == TICKET
+    return guard()
+
+
 def test_what_stands_is_taken_once() -> None:
     """The second call of the same kind is decided anew."""
     kept = Standing()
-    kept.keep(CALL, TICKET, "h1")
-    found = kept.take(CALL, guard(), 0, "g1")
+    kept.keep(CALL, [TICKET], "h1")
+    found = kept.take(CALL, find, 0, "g1")
     assert found is not None
     assert found.allowed
-    assert kept.take(CALL, guard(), 0, "g2") is None
+    assert kept.take(CALL, find, 0, "g2") is None
     assert (kept.name("g1"), kept.name("g1")) == ("h1", "g1")
 
 
 def test_something_else_does_not_stand() -> None:
     """Another tool, other arguments, and tools that no gateway meets."""
     kept = Standing()
-    kept.keep(CALL, TICKET, "h1")
-    kept.keep(Call("Read", digest="d1"), TICKET, "h2")
-    assert kept.take(Call(TOOL, "notes", digest="d2"), guard(), 0, "g") is None
-    assert kept.take(Call("mcp__notes__drop", "notes", digest="d1"), guard(), 0, "g") is None
-    assert kept.take(Call("Read", digest="d1"), guard(), 0, "g") is None
+    kept.keep(CALL, [TICKET], "h1")
+    kept.keep(Call("Read", digest="d1"), [TICKET], "h2")
+    assert kept.take(Call(TOOL, "notes", digest="d2"), find, 0, "g") is None
+    assert kept.take(Call("mcp__notes__drop", "notes", digest="d1"), find, 0, "g") is None
+    assert kept.take(Call("Read", digest="d1"), find, 0, "g") is None
 
 
 def test_a_ticket_that_refuses_now_is_not_overruled() -> None:
     """What stood is decided by the ticket once more, and then refused."""
     kept = Standing()
     refusing = guard(tools("Read"))
-    kept.keep(CALL, refusing.ticket.id, "h1")
-    assert kept.take(CALL, refusing, 0, "g") is None
+    kept.keep(CALL, [refusing.ticket.id], "h1")
+    assert kept.take(CALL, lambda _: refusing, 0, "g") is None
 
 
 def test_so_many_may_stand(monkeypatch: Any) -> None:
@@ -60,9 +66,9 @@ def test_so_many_may_stand(monkeypatch: Any) -> None:
     monkeypatch.setattr(standing, "MAX_STANDING", 2)
     kept = Standing()
     for n in range(3):
-        kept.keep(Call(TOOL, "notes", digest=f"d{n}"), TICKET, f"h{n}")
-    assert kept.take(Call(TOOL, "notes", digest="d0"), guard(), 0, "g") is None
-    assert kept.take(Call(TOOL, "notes", digest="d2"), guard(), 0, "g") is not None
+        kept.keep(Call(TOOL, "notes", digest=f"d{n}"), [TICKET], f"h{n}")
+    assert kept.take(Call(TOOL, "notes", digest="d0"), find, 0, "g") is None
+    assert kept.take(Call(TOOL, "notes", digest="d2"), find, 0, "g") is not None
 
 
 def test_one_call_is_debited_and_recorded_once(bench: Bench) -> None:

@@ -27,7 +27,9 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.claude.hook import NAME, ClaudeDialect
+from broker.agents.children import Children
+from broker.agents.claude.hook import AFTER, BEGUN, FAILED, NAME, OVER, SPAWNS, ClaudeDialect
+from broker.agents.claude.servers import OPTION, configured, typed_values
 from broker.agents.claude.settings import (
     managed_settings,
     off_in_environment,
@@ -36,15 +38,26 @@ from broker.agents.claude.settings import (
     user_settings,
     workspace_rules,
 )
-from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
+from broker.agents.claude.subagents import definitions
+from broker.agents.client import (
+    CLIENT_NAME,
+    TIMEOUT_S,
+    compiled_client,
+    hook_command,
+    telling_command,
+    write_new,
+)
 from broker.agents.commandline import options, refuse, value_of, without
+from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import AgentHook
+from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
 from broker.service.server import Hook
 
 SETTINGS_NAME: Final = "claude-settings.json"
+SERVERS_NAME: Final = "claude-servers.json"
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
 
 _SOURCES: Final = "--setting-sources"
@@ -77,7 +90,8 @@ class ClaudeLaunch:
     programs = frozenset(("claude", "claude.exe"))
 
     def __init__(self, managed: Path | None = None) -> None:
-        self._hook = AgentHook(ClaudeDialect())
+        self._hook = AgentHook(ClaudeDialect(), children=Children(self._listed))
+        self._definitions = Definitions(())
         self._managed = managed
         self._user: tuple[Path, ...] = ()
         self._stamp: object = None
@@ -150,12 +164,19 @@ class ClaudeLaunch:
         client = launch.folder / CLIENT_NAME
         settings = launch.folder / SETTINGS_NAME
         try:
-            command = hook_command(compiled_client(client), launch.socket, NAME)
+            started = compiled_client(client)
+            command = hook_command(started, launch.socket, NAME)
+            telling = telling_command(started, launch.socket, NAME)
             typed = with_rules(typed, workspace_rules(launch.cwd))
-            text = json.dumps(with_hooks(typed, command), indent=1)
+            gateways = behind_gateway(configured(launch, arguments), launch)
+            if gateways:
+                config = json.dumps({"mcpServers": gateways}, indent=1)
+                write_new(launch.folder / SERVERS_NAME, config.encode())
+            text = json.dumps(with_hooks(typed, command, telling), indent=1)
             write_new(settings, text.encode())
         except OSError as error:
             raise LaunchError(f"`{settings}` cannot be written: {error.strerror}") from error
+        self._definitions = definitions(launch.environ, value_of(arguments, "--agents"))
         self._user = user_settings(launch.environ)
         self._stamp = stamp(self._user)
         self._ours = (client, settings)
@@ -168,17 +189,24 @@ class ClaudeLaunch:
         self._begun_s = time.monotonic()
         kept = without(launch.command, _SETTINGS)
         added = [_SETTINGS, os.fspath(settings)]
+        if gateways:
+            values, rest = typed_values(kept[1:])
+            kept = [kept[0], *rest]
+            added = [OPTION, *values, os.fspath(launch.folder / SERVERS_NAME), *added]
         variables = {}
         if value_of(arguments, _SOURCES) is None:
             # Without the workspace's settings its CLAUDE.md is left out too. It is only text,
             # and comes back by way of an added folder.
-            added = ["--add-dir", os.fspath(launch.cwd), *added, _SOURCES, "user"]
+            added = [*added, "--add-dir", os.fspath(launch.cwd), _SOURCES, "user"]
             variables = {_MEMORY: "1"}
         return Prepared((kept[0], *added, *kept[1:]), variables)
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
         return {NAME: self._hook}
+
+    def _listed(self, kind: str) -> Listing | None:
+        return self._definitions.listed(kind)
 
     def escaped(self) -> str | None:
         """Return why the hook does not hold any more, or None."""
@@ -197,18 +225,34 @@ class ClaudeLaunch:
         return None
 
 
-def with_hooks(typed: Mapping[str, object], command: str) -> dict[str, object]:
+def with_hooks(typed: Mapping[str, object], command: str, telling: str) -> dict[str, object]:
     """
     Return the settings that the person gave, with the broker's hooks first.
+
+    What is told of a call that has ended is not waited for, but for the calls that start a
+    subagent: whose they are must be known before its first call.
+
+    Args:
+        typed: the settings that the person gave.
+        command: asks about a call.
+        telling: tells of what has happened.
 
     Raises:
         LaunchError: the typed settings have hooks of a shape that cannot be added to.
     """
     hook = {"type": "command", "command": command, "timeout": TIMEOUT_S, "onFailure": "block"}
+    told: dict[str, object] = {"type": "command", "command": telling, "timeout": TIMEOUT_S}
     ours: dict[str, list[object]] = {
         "PreToolUse": [{"matcher": "*", "hooks": [hook]}],
         "PreSkillShellCommand": [{"matcher": "*", "hooks": [hook]}],
         "SessionStart": [{"hooks": [{k: v for k, v in hook.items() if k != "onFailure"}]}],
+        BEGUN: [{"hooks": [told]}],
+        OVER: [{"hooks": [told | {"async": True}]}],
+        AFTER: [
+            {"matcher": "|".join(SPAWNS), "hooks": [told]},
+            {"matcher": f"^(?!(?:{'|'.join(SPAWNS)})$)", "hooks": [told | {"async": True}]},
+        ],
+        FAILED: [{"matcher": "*", "hooks": [told | {"async": True}]}],
     }
     theirs = typed.get("hooks", {})
     if not isinstance(theirs, dict):

@@ -8,17 +8,40 @@ Held to: ``PreToolUse`` before every tool call, the calls of its JavaScript incl
 ``SessionStart`` carries no call; it shows that the hooks are alive. A shell's command comes as
 ``Bash`` and a patch as ``apply_patch``, both as ``command``; a tool of a namespace comes with
 both names glued together, and an MCP tool as ``mcp__SERVER__TOOL`` without the server beside it.
+
+A subagent's payloads have its id. ``SubagentStart`` gives it first, without a word of the call
+that started it; the answer of that call, which ``PostToolUse`` tells, names it. Some models are
+given a task that is encrypted: whatever it asks for is not seen.
 """
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
-from broker.agents.hooks import BEFORE, HookCall, actor_of, arguments_of, denied, event_of, text_of
+from broker.agents.children import News, Spawn, key_of
+from broker.agents.hooks import (
+    BEFORE,
+    HookCall,
+    Outcome,
+    actor_of,
+    arguments_of,
+    caller_of,
+    denied,
+    event_of,
+    spawn_of,
+    text_of,
+)
 from broker.service.protocol import HookRefusal, read_object
 
 NAME: Final = "codex"
 STARTS: Final = "SessionStart"
+BEGUN: Final = "SubagentStart"
+OVER: Final = "SubagentStop"
+AFTER: Final = "PostToolUse"
+SPAWNS: Final = "spawn_agent"  # behind the name of a namespace, or alone
 PATCH: Final = "apply_patch"
 
 
@@ -38,22 +61,57 @@ class CodexDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = event_of(found, (STARTS, BEFORE))
+        event = event_of(found, (STARTS, BEFORE, BEGUN, OVER, AFTER))
         if event == STARTS:
             return HookCall(event)
-        tool, given = text_of(found, "tool_name"), arguments_of(found.get("tool_input"))
+        caller = caller_of(found.get("agent_id"), found.get("agent_type"))
+        if event in (BEGUN, OVER):
+            text_of(found, "agent_id")
+            return HookCall(
+                event, news=replace(caller, what="begun" if event == BEGUN else "ended")
+            )
+        tool, call = text_of(found, "tool_name"), text_of(found, "tool_use_id")
+        if event == AFTER:
+            return _told(event, tool, call, found.get("tool_response"))
+        given = arguments_of(found.get("tool_input"))
         if tool == PATCH and set(given) == {"command"}:
             given = {"patch": given["command"]}  # as every other agent's tool of the name has it
         return HookCall(
             event,
             tool,
             given,
-            text_of(found, "tool_use_id"),
+            call,
             text_of(found, "cwd"),
             None,
             actor_of(found.get("agent_id"), found.get("agent_type")),
+            caller,
+            _spawn(tool, given),
         )
 
     def deny(self, event: str, reason: str) -> HookRefusal:
         """Return a refusal; Codex takes one without a reason, or with another field, for none."""
         return denied(event, reason)
+
+
+def _spawn(tool: str, given: dict[str, object]) -> Spawn | None:
+    """Return what a call starts; its task may be one text, or a list of what the subagent sees."""
+    if not tool.endswith(SPAWNS):
+        return Spawn(tool, many=True) if SPAWNS in tool else None
+    items = given.get("items")
+    shown = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+    texts = [given.get("message"), *(each.get("text") for each in shown)]
+    task = "\n".join(text for text in texts if isinstance(text, str))
+    return spawn_of(tool, {**given, "message": task}, "agent_type", "message")
+
+
+def _told(event: str, tool: str, call: str, answer: object) -> HookCall:
+    """Return how a call ended that may have started a subagent."""
+    found = answer
+    if isinstance(answer, str):
+        with suppress(ValueError, RecursionError):
+            found = json.loads(answer)
+    agent = found.get("agent_id") if isinstance(found, dict) else None
+    news = None
+    if tool.endswith(SPAWNS) and isinstance(agent, str) and agent:
+        news = News("paired", key_of(agent), call=call)
+    return HookCall(event, news=news, ended=Outcome(call, True, answer))

@@ -20,16 +20,25 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
-from broker.agents.codex.hook import NAME, STARTS, CodexDialect
+from broker.agents.client import (
+    CLIENT_NAME,
+    TIMEOUT_S,
+    compiled_client,
+    hook_command,
+    telling_command,
+)
+from broker.agents.codex.hook import AFTER, BEGUN, NAME, OVER, SPAWNS, STARTS, CodexDialect
+from broker.agents.codex.servers import gateway_settings
 from broker.agents.codex.trust import Hooked, listed
 from broker.agents.commandline import options, positional, refuse
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.settingsfile import plain_text
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -74,6 +83,14 @@ _VALUED: Final = _SETS | {
 }
 _WITHIN_EXEC: Final = frozenset(("resume", "fork", "review", "help"))
 _PINNED: Final = ("features.hooks=true", "features.daemon_auto_start=false")
+# What each event's hook does, and for which tools.
+_EVENTS: Final = {
+    BEFORE: ("asks", ""),
+    STARTS: ("asks", ""),
+    BEGUN: ("tells", ""),
+    OVER: ("tells", ""),
+    AFTER: ("tells", f".*{SPAWNS}"),
+}
 # The keys of settings that are ours, at any depth.
 _OURS: Final = ("hooks", "features.hooks", "features.codex_hooks", "features.daemon_auto_start")
 
@@ -149,7 +166,9 @@ class CodexLaunch:
         """
         client = launch.folder / CLIENT_NAME
         try:
-            command = hook_command(compiled_client(client), launch.socket, NAME)
+            started = compiled_client(client)
+            command = hook_command(started, launch.socket, NAME)
+            telling = telling_command(started, launch.socket, NAME)
         except OSError as error:
             raise LaunchError(f"`{client}` cannot be written: {error.strerror}") from error
         self._ours = (client,)
@@ -161,10 +180,16 @@ class CodexLaunch:
         if verb in _HARMLESS or _looks_only(arguments):
             self._headless = False
             return Prepared(launch.command)
-        ours = [word for setting in (*_hooks(command), *_PINNED) for word in ("-c", setting)]
+        ours = [
+            word for setting in (*_hooks(command, telling), *_PINNED) for word in ("-c", setting)
+        ]
         typed = list(_typed_settings(arguments))
-        trusted = self._trusted(launch, [*typed, *ours], command)
-        return Prepared((launch.command[0], *ours, "-c", trusted, *launch.command[1:]))
+        trusted = self._trusted(launch, [*typed, *ours], (command, telling))
+        servers = gateway_settings(
+            _program(launch), _folder(launch.environ) / "config.toml", launch, typed
+        )
+        ours += [word for setting in (trusted, *servers) for word in ("-c", setting)]
+        return Prepared((launch.command[0], *ours, *launch.command[1:]), keys=_keys(launch.environ))
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
@@ -179,16 +204,14 @@ class CodexLaunch:
             return f"the agent did not start the broker's hook within {SILENCE_S:.0f} s"
         return None
 
-    def _trusted(self, launch: Launch, settings: Sequence[str], command: str) -> str:
+    def _trusted(self, launch: Launch, settings: Sequence[str], commands: Sequence[str]) -> str:
         """Return the setting that makes our hooks trusted, once Codex says that they would run."""
-        program = shutil.which(launch.command[0], path=launch.environ.get("PATH", os.defpath))
-        if program is None:
-            raise LaunchError(f"`{launch.command[0]}` cannot be found")
-        found = _standing(listed(program, settings, launch.environ, launch.cwd), command)
+        program = _program(launch)
+        found = _standing(listed(program, settings, launch.environ, launch.cwd), commands)
         hashes = (f"{json.dumps(h.key)}={{trusted_hash={json.dumps(h.digest)}}}" for h in found)
         trust = f"hooks.state={{{','.join(hashes)}}}"
         again = listed(program, [*settings, "-c", trust], launch.environ, launch.cwd)
-        if not all(hook.runs for hook in _standing(again, command)):
+        if not all(hook.runs for hook in _standing(again, commands)):
             raise LaunchError(
                 "Codex does not run the broker's hook: a setting of the machine or of its "
                 "administrator may allow managed hooks only"
@@ -196,19 +219,41 @@ class CodexLaunch:
         return trust
 
 
-def _hooks(command: str) -> Iterator[str]:
-    """Yield the settings that put a command in front of every call."""
-    for event in (BEFORE, STARTS):
-        hook = f'{{type="command",command={json.dumps(command)},timeout={TIMEOUT_S}}}'
-        yield f"hooks.{event}=[{{hooks=[{hook}]}}]"
+def _hooks(command: str, telling: str) -> Iterator[str]:
+    """Yield the settings that put a command in front of every call, and tell of subagents."""
+    for event, (words, matcher) in _EVENTS.items():
+        said = json.dumps(command if words == "asks" else telling)
+        only = f"matcher={json.dumps(matcher)}," if matcher else ""
+        hook = f'{{type="command",command={said},timeout={TIMEOUT_S}}}'
+        yield f"hooks.{event}=[{{{only}hooks=[{hook}]}}]"
 
 
-def _standing(found: Sequence[Hooked], command: str) -> list[Hooked]:
+def _standing(found: Sequence[Hooked], commands: Sequence[str]) -> list[Hooked]:
     """Return our hooks; there must be one for each event, with our command."""
-    ours = [hook for hook in found if hook.command == command]
-    if {hook.event for hook in ours} != {"preToolUse", "sessionStart"} or len(ours) != 2:
+    ours = [hook for hook in found if hook.command in commands]
+    events = {f"{event[0].lower()}{event[1:]}" for event in _EVENTS}
+    if {hook.event for hook in ours} != events or len(ours) != len(events):
         raise LaunchError("Codex does not see the broker's hook: this version cannot be held")
     return ours
+
+
+def _keys(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that the person's configuration names for a provider's key."""
+    try:
+        found = tomllib.loads(plain_text(_folder(environ) / "config.toml") or "")
+    except tomllib.TOMLDecodeError:
+        return ()  # Codex says so itself
+    providers = found.get("model_providers")
+    tables = providers.values() if isinstance(providers, dict) else ()
+    names = (table.get("env_key") for table in tables if isinstance(table, dict))
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _program(launch: Launch) -> str:
+    program = shutil.which(launch.command[0], path=launch.environ.get("PATH", os.defpath))
+    if program is None:
+        raise LaunchError(f"`{launch.command[0]}` cannot be found")
+    return program
 
 
 def _folder(environ: Mapping[str, str]) -> Path:

@@ -10,20 +10,38 @@ have the names of Claude Code's, with arguments of their own, which are translat
 one scope holds for both. ``SessionStart`` carries no call; it shows that the hooks are alive. A
 tool of an MCP server comes as ``SERVER-TOOL``; it is taken for one only where the person
 configured a server of that name. No call has an id.
+
+A subagent's payloads name who started it: another subagent, or the session of the main agent.
+``SubagentStart`` and ``SubagentStop`` tell when it begins and ends.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
-from broker.agents.hooks import BEFORE, HookCall, actor_of, arguments_of, denied, event_of, text_of
+from broker.agents.children import News, Spawn, key_of
+from broker.agents.hooks import (
+    BEFORE,
+    HookCall,
+    actor_of,
+    arguments_of,
+    caller_of,
+    denied,
+    event_of,
+    spawn_of,
+    text_of,
+)
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal, read_object
 
 NAME: Final = "copilot-cli"
 STARTS: Final = "SessionStart"
+BEGUN: Final = "SubagentStart"
+OVER: Final = "SubagentStop"
+AGENT: Final = "Agent"
 
 _TOOLS: Final = {
     "exit_plan_mode": "ExitPlanMode",
@@ -36,6 +54,22 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Edit": {"path": "file_path", "old_str": "old_string", "new_str": "new_string"},
     "Glob": {"paths": "path"},
     "Grep": {"paths": "path"},
+}
+_SHELL: Final = ("Bash", "read_bash", "write_bash", "stop_bash")
+# What a definition calls a tool or a group of them, in small letters.
+_LISTED: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("execute", "shell", "bash"), _SHELL),
+    **dict.fromkeys(("read", "view"), ("Read",)),
+    "edit": ("Edit", "Write", "apply_patch"),
+    "create": ("Write",),
+    "search": ("Grep", "Glob"),
+    **dict.fromkeys(("grep", "rg"), ("Grep",)),
+    "glob": ("Glob",),
+    **dict.fromkeys(("agent", "task", "custom-agent"), (AGENT,)),
+    "web": ("WebFetch", "WebSearch"),
+    **dict.fromkeys(("web_fetch", "fetch"), ("WebFetch",)),
+    "web_search": ("WebSearch",),
+    "todo": ("TodoWrite",),
 }
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -50,6 +84,7 @@ class CopilotDialect:
 
     def __init__(self, servers: Iterable[str] = ()) -> None:
         self._servers: frozenset[str] = frozenset()
+        self._agents: set[str] = set()
         self.know(servers)
 
     def know(self, servers: Iterable[str]) -> None:
@@ -64,26 +99,43 @@ class CopilotDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = event_of(found, (STARTS, BEFORE))
+        told_so = "hook_event_name" not in found and "agentName" in found
+        if told_so and not {"tool_name", "toolName"} & found.keys():  # a call is never taken for it
+            return HookCall(BEGUN, news=replace(self._caller(found), what="begun"))
+        event = event_of(found, (STARTS, BEFORE, OVER))
         if event == STARTS:
             return HookCall(event)
+        caller = self._caller(found)
+        if event == OVER:
+            return HookCall(event, news=replace(caller, what="ended"))
         name, given = text_of(found, "tool_name"), found.get("tool_input")
         if name == "Edit" and isinstance(given, str):
             name, given = "apply_patch", {"patch": given}  # as others have the tool
         server, tool = self._named(name)
+        arguments = _translated(tool, arguments_of(given))
         return HookCall(
             event,
             tool,
-            _translated(tool, arguments_of(given)),
+            arguments,
             "",
             text_of(found, "cwd"),
             server,
             actor_of(found.get("agent_id"), found.get("agent_type")),
+            caller,
+            _spawn(tool, arguments),
         )
 
     def deny(self, event: str, reason: str) -> HookRefusal:
         """Return a refusal; Copilot takes this shape under the event's name of Claude Code."""
         return denied(event, reason)
+
+    def _caller(self, found: dict[str, object]) -> News:
+        """Return who calls; whoever started it and is no subagent that was seen is the main one."""
+        agent, parent = found.get("agent_id"), found.get("parent_agent_id")
+        if isinstance(agent, str):
+            self._agents.add(agent)
+        above = key_of(parent if isinstance(parent, str) and parent in self._agents else None)
+        return caller_of(agent, found.get("agent_type"), above)
 
     def _named(self, name: str) -> tuple[str | None, str]:
         """Return the server and the name of a tool, as a scope and a catalog know them."""
@@ -95,6 +147,25 @@ class CopilotDialect:
             return None, _TOOLS.get(name, name)
         (server,) = found
         return server, f"mcp__{server}__{name[len(server) + 1 :]}"
+
+
+def spelled(tool: str) -> tuple[str, ...]:
+    """
+    Return the patterns of a tool as a definition names it.
+
+    >>> spelled("search"), spelled("bash"), spelled("notes/look")
+    (('Grep', 'Glob'), ('Bash', 'read_bash', 'write_bash', 'stop_bash'), ('mcp__notes__look',))
+    """
+    server, slash, name = tool.partition("/")
+    if slash:
+        return (f"mcp__{_NOT_OF_NAMES.sub('_', server)}__{name}",)
+    return _LISTED.get(tool.casefold(), (_TOOLS.get(tool, tool),))
+
+
+def _spawn(tool: str, given: dict[str, object]) -> Spawn | None:
+    if tool == AGENT:
+        return spawn_of(tool, given, "agent_type", "prompt")
+    return Spawn(tool, many=True) if tool == "Skill" else None
 
 
 def _translated(tool: str, given: dict[str, object]) -> dict[str, object]:

@@ -25,11 +25,21 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
+from broker.agents.children import Children
+from broker.agents.client import (
+    CLIENT_NAME,
+    TIMEOUT_S,
+    compiled_client,
+    hook_command,
+    telling_command,
+    write_new,
+)
 from broker.agents.commandline import options
-from broker.agents.copilot.hook import NAME, STARTS, CopilotDialect
-from broker.agents.copilot.settings import server_names, undoing, user_folder
+from broker.agents.copilot.hook import BEGUN, NAME, OVER, STARTS, CopilotDialect, spelled
+from broker.agents.copilot.settings import configured, definitions, undoing, user_folder
+from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -89,7 +99,7 @@ class CopilotLaunch:
 
     def __init__(self) -> None:
         self._dialect = CopilotDialect()
-        self._hook = AgentHook(self._dialect)
+        self._hook = AgentHook(self._dialect, children=Children(self._listed))
         self._user = self._workspace = Path("/")
         self._ours: tuple[Path, ...] = ()
         self._stamp: object = None
@@ -156,9 +166,11 @@ class CopilotLaunch:
         self._ours = (client, plugin / "plugin.json", plugin / "hooks.json")
         try:
             plugin.mkdir(mode=0o700)
-            command = hook_command(compiled_client(client), launch.socket, NAME)
+            started = compiled_client(client)
+            command = hook_command(started, launch.socket, NAME)
+            telling = telling_command(started, launch.socket, NAME)
             write_new(self._ours[1], json.dumps(manifest(launch.folder.name), indent=1).encode())
-            write_new(self._ours[2], json.dumps(hooks_file(command), indent=1).encode())
+            write_new(self._ours[2], json.dumps(hooks_file(command, telling), indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{plugin}` cannot be written: {error.strerror}") from error
         self._stamp = stamp(self._ours)
@@ -166,15 +178,22 @@ class CopilotLaunch:
         if _verb(arguments) in _HARMLESS or _LOOKS & set(arguments):
             return Prepared(launch.command)
         self._headless = any(_values(arguments, _PROMPT))
-        typed = _values(arguments, (_SERVERS,))
-        self._dialect.know(server_names(self._user, launch.cwd, typed))
+        servers = configured(self._user, launch.cwd, _values(arguments, (_SERVERS,)))
+        self._dialect.know(servers)
         at = 1 + len(arguments)
-        added = (_PLUGIN, os.fspath(plugin))
+        added = [_PLUGIN, os.fspath(plugin)]
+        gateways = behind_gateway(servers, launch)
+        if gateways:
+            # Behind what was typed: of servers with one name, the last one counts.
+            added += [_SERVERS, json.dumps({"mcpServers": gateways})]
         return Prepared((*launch.command[:at], *added, *launch.command[at:]))
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
         return {NAME: self._hook}
+
+    def _listed(self, kind: str) -> Listing | None:
+        return Definitions(definitions(self._user, self._workspace), spelled).listed(kind)
 
     def escaped(self) -> str | None:
         """Return why the hook does not hold any more, or None."""
@@ -204,10 +223,17 @@ def manifest(session: str) -> dict[str, object]:
     }
 
 
-def hooks_file(command: str) -> dict[str, object]:
-    """Return the hooks of our plugin: a command in front of every call, and at the start."""
+def hooks_file(command: str, telling: str) -> dict[str, object]:
+    """
+    Return the hooks of our plugin: before every call, at the start, and around subagents.
+
+    Args:
+        command: asks about a call.
+        telling: tells of what has happened.
+    """
     hook = {"type": "command", "bash": command, "timeoutSec": TIMEOUT_S}
-    return {"version": 1, "hooks": {BEFORE: [hook], STARTS: [hook]}}
+    told = {**hook, "bash": telling}
+    return {"version": 1, "hooks": {BEFORE: [hook], STARTS: [hook], BEGUN: [told], OVER: [told]}}
 
 
 def _values(arguments: Sequence[str], names: Sequence[str]) -> Iterator[str]:

@@ -47,9 +47,9 @@ def undoing(user: Path, workspace: Path) -> str | None:
     return None
 
 
-def server_names(user: Path, workspace: Path, typed: Iterable[str]) -> set[str]:
+def configured(user: Path, workspace: Path, typed: Iterable[str]) -> dict[str, object]:
     """
-    Return the names of the MCP servers that the person configured, in a file or as typed.
+    Return the MCP servers that the person configured, in a file or as typed, by name.
 
     What cannot be read names none: tools are then judged under the names they come with.
     """
@@ -59,11 +59,18 @@ def server_names(user: Path, workspace: Path, typed: Iterable[str]) -> set[str]:
             found.append(read_settings(workspace / os.path.expanduser(text[1:]))[0])
         else:
             found.append(parse_settings(text)[0])
-    names: set[str] = set()
+    servers: dict[str, object] = {}
     for config in found:
-        servers = config.get("mcpServers")
-        names.update(servers if isinstance(servers, dict) else ())
-    return names
+        named = config.get("mcpServers")
+        servers |= named if isinstance(named, dict) else {}
+    return servers
+
+
+def definitions(user: Path, workspace: Path) -> tuple[Path, ...]:
+    """Return the folders that define agents: the person's, and those of the repository."""
+    names = (".github/agents", ".claude/agents")
+    found = (folder / name for folder in _folders(workspace) for name in names)
+    return (user / "agents", *found)
 
 
 def _settings(user: Path, workspace: Path) -> Iterator[Path]:

@@ -1,14 +1,14 @@
 """
 What Gemini CLI's hooks are answered.
 
-Before a call it is decided, for each agent that may have made it: a call that two subagents
-could have made passes only if the tickets of both let it through, and counts for both. After a
+Before a call it is decided under the tickets of all agents that may have made it: a call that two
+subagents could have made passes only if the tickets of both let it through. After a
 call it is checked that what ran is what was decided. Gemini CLI runs a call when a hook was
 killed or timed out, and runs it with other arguments when another hook changed them; such a call
 is decided when it has ended, and one that no ticket allows ends the run.
 
-Decided here: that order, and that a subagent gets a ticket of its own, narrowed by the
-``scope: KEY=VALUE`` lines of its task. Not decided here: what passes (``broker.session``).
+Decided here: that order. Not decided here: what a subagent is handed down
+(``broker.agents.children``), what passes (``broker.session``).
 
 Rules a maintainer keeps: nothing is let through without a decision; what is remembered of calls
 is bounded; a subagent's ticket is recorded before the subagent may start.
@@ -17,22 +17,21 @@ is bounded; a subagent's ticket is recorded before the subagent may start.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
+from broker.agents.children import Children, Commission
 from broker.agents.gemini.hook import AFTER, BEFORE, DELEGATES, PROMPTED, GeminiCall, GeminiDialect
 from broker.agents.gemini.nesting import Nesting
-from broker.agents.hooks import explained
-from broker.errors import BrokerError, StoreError
+from broker.agents.hooks import MAIN_CALLS, explained, spawn_of
+from broker.authorize import ASK
+from broker.calls import Refusal
 from broker.service.protocol import HookRefusal
-from broker.session import Session
+from broker.session import MAIN, Session
 
 MAX_PENDING: Final = 4096  # calls that were let through and have not ended
-_SCOPE: Final = re.compile(r"^[ \t]*scope:[ \t]*([a-z]+[ \t]*=.*?)[ \t]*$", re.IGNORECASE | re.M)
 # What its tools fill in themselves between the two hooks.
 _FILLED_IN: Final = {"grep_search": frozenset(("context",))}
 
@@ -48,6 +47,8 @@ class GeminiHook:
         self.lost: str | None = None
         self._dialect = GeminiDialect()
         self._nesting = Nesting()
+        self._children = Children()
+        self._held: dict[str, tuple[str, ...]] = {}  # the tickets of subagents at work
         self._pending: dict[str, str] = {}  # call ids, and what was decided
         self._count = 0
         self._lock = threading.Lock()
@@ -64,6 +65,8 @@ class GeminiHook:
         if call.event == PROMPTED:
             with self._lock:
                 self._nesting.forget()
+                self._held.clear()
+            session.at_work([])
         if not call.tool:
             return None
         decide = self._after if call.event == AFTER else self._before
@@ -85,35 +88,38 @@ class GeminiHook:
             self._count += 1
             call_id = str(self._count)
             callers = self._nesting.callers(call.fired_ms)
-        reason = _decided(call, session, call_id, callers)
-        if reason is None and call.tool == DELEGATES and call.server is None:
-            reason = self._delegated(call, session, callers)
+        handed, veto, actor = None, None, MAIN
+        if call.tool == DELEGATES and call.server is None:
+            handed, veto, actor = self._handed(call, session, call_id, callers)
+        reason = self._decided(call, session, call_id, callers, veto)
         if reason is None:
             with self._lock:
+                if handed is not None:
+                    self._held[actor] = tuple(ticket.id for ticket in handed.tickets)
+                    # It cannot start before it is answered.
+                    self._nesting.begin(actor, callers[0], _key(call), time.time_ns() // 1_000_000)
+                    session.at_work([i for held in self._held.values() for i in held])
                 self._pending[call_id] = _key(call)
                 if len(self._pending) > MAX_PENDING:
                     del self._pending[next(iter(self._pending))]  # its end is decided again
         return reason
 
-    def _delegated(self, call: GeminiCall, session: Session, callers: Sequence[str]) -> str | None:
-        """Give a subagent its ticket before it may start, and return why it may not."""
+    def _handed(
+        self, call: GeminiCall, session: Session, call_id: str, callers: Sequence[str]
+    ) -> tuple[Commission | None, Refusal | None, str]:
+        """Derive what a subagent is to hold, and name it; or say why it may not start."""
         if len(callers) != 1:
-            return "refused: it cannot be told which agent asks; start one subagent after another"
+            why = f"it cannot be told which agent asks; start one subagent after another; {ASK}"
+            return None, Refusal("session", "", why), ""
         given = call.given or {}
-        kind, task = given.get("agent_name"), given.get("prompt")
+        spawn = spawn_of(call.tool, given, "agent_name", "prompt")
         with self._lock:
-            actor = self._nesting.next(kind if isinstance(kind, str) else "")
-        try:
-            texts = asked_scope(task) if isinstance(task, str) else ()
-            session.delegate(texts, asked_by=callers[0], holder=actor)
-        except BrokerError as error:
-            with suppress(StoreError):
-                session.note(f"`{actor}` did not start: {error}", source=DELEGATES)
-            return f"refused: the scope that this task asks for: {error}"
-        with self._lock:
-            # It cannot start before it is answered.
-            self._nesting.begin(actor, callers[0], _key(call), time.time_ns() // 1_000_000)
-        return None
+            actor = self._nesting.next(spawn.kind)
+            held = self._held.get(callers[0], ())
+        found = self._children.hand_down(
+            spawn, call_id, MAIN_CALLS, actor=callers[0], session=session, held=held
+        )
+        return (None, found, "") if isinstance(found, Refusal) else (found, None, actor)
 
     # ── after ──
 
@@ -125,7 +131,9 @@ class GeminiHook:
             self._pending.pop(call_id, None)
             callers = self._nesting.callers(None)
             if call.tool == DELEGATES:
-                self._nesting.end(key)
+                ended = self._nesting.end(key)
+                self._held.pop(ended or "", None)
+                session.at_work([i for held in self._held.values() for i in held])
         if not call_id:
             return self._unjudged(call, session, callers)
         session.result(call_id, ok=call.ok, output=call.output)
@@ -138,38 +146,33 @@ class GeminiHook:
             "another hook or a person changed its arguments",
             source="hook",
         )
-        reason = _decided(call, session, "", callers)
+        reason = self._decided(call, session, "", callers)
         if reason is not None:
             self.lost = f"`{call.tool}` ran although no ticket allows it"
         return reason
 
-
-def asked_scope(task: str) -> tuple[str, ...]:
-    """
-    Return the caveats that a subagent's task asks to be held to, a ``scope:`` line each.
-
-    >>> asked_scope("Look around.\\n  scope: tools=read_file\\nScope: the parser only")
-    ('tools=read_file',)
-    """
-    return tuple(_SCOPE.findall(task))
-
-
-def _decided(
-    call: GeminiCall, session: Session, call_id: str, callers: Sequence[str]
-) -> str | None:
-    """Decide a call for each agent that may have made it, and return why it is refused."""
-    for actor in callers:
+    def _decided(
+        self,
+        call: GeminiCall,
+        session: Session,
+        call_id: str,
+        callers: Sequence[str],
+        veto: Refusal | None = None,
+    ) -> str | None:
+        """Decide a call for all agents that may have made it, and return why it is refused."""
+        with self._lock:
+            among = [i for actor in callers for i in self._held.get(actor, ())]
         decision = session.decide(
             call.tool,
             call.arguments,
             call_id=call_id,
             server=call.server,
-            actor=actor,
+            actor=" or ".join(callers),
             cwd=call.cwd,
+            among=among,
+            veto=veto,
         )
-        if decision.refusal is not None:
-            return explained(decision.refusal)
-    return None
+        return None if decision.refusal is None else explained(decision.refusal)
 
 
 def _key(call: GeminiCall) -> str:

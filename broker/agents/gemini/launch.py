@@ -48,6 +48,7 @@ from broker.agents.gemini.settings import (
     trusts,
     unwelcome_variable,
 )
+from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -183,9 +184,11 @@ class GeminiLaunch:
             if "$" in command:
                 raise LaunchError("the session's folder has a `$` in its name: Gemini CLI fills in")
             name = f"broker-{secrets.token_hex(16)}"
-            self._settings = with_hooks(
-                read_settings(real / FOLDER / SETTINGS), name, command, TIMEOUT_S * 1000
-            )
+            own = dict(read_settings(real / FOLDER / SETTINGS))
+            gateways = behind_gateway(own.get("mcpServers"), launch)
+            if gateways:
+                own["mcpServers"] = {**_table(own["mcpServers"]), **gateways}
+            self._settings = with_hooks(own, name, command, TIMEOUT_S * 1000)
             self._settings_path = furnish(home, real, self._settings)
             programs.mkdir(mode=0o700)
             (programs / "bash").symlink_to(os.path.abspath(bash))
@@ -277,6 +280,10 @@ class _Workspace:
         if why is not None:
             return f"`{self._settings}`: {why}"
         return unwelcome_variable(self._cwd, self._home)
+
+
+def _table(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
 def _plain(argument: str) -> str:

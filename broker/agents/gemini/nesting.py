@@ -46,6 +46,7 @@ class Nesting:
     >>> nesting.callers(999), nesting.callers(1001)
     (('main',), ('agent:generalist:1',))
     >>> nesting.end("look")
+    'agent:generalist:1'
     >>> nesting.callers(1002)
     ('main',)
     """
@@ -63,17 +64,17 @@ class Nesting:
         """A subagent may start from now on."""
         self._open.append(Errand(actor, asked_by, task, at_ms))
 
-    def end(self, task: str) -> None:
+    def end(self, task: str) -> str | None:
         """
-        A subagent with this task has ended.
+        A subagent with this task has ended: return who it was, if it is known.
 
         Of several with the same one, the last that began: of those that wait for one another it
         is the first to end, and others were asked by the same agent in the same words.
         """
         for at in range(len(self._open) - 1, -1, -1):
             if self._open[at].task == task:
-                del self._open[at]
-                return
+                return self._open.pop(at).actor
+        return None
 
     def forget(self) -> None:
         """A person gave a new line to the main agent, so that nobody else is at work."""

@@ -5,19 +5,32 @@
 // `tool.execute.before` throws is a refusal, with its text as the reason. The call runs with the
 // same `args`, so freezing them fixes what runs.
 
-import { asker, frozen, timely } from "./ask.mjs"
+import { asker, frozen, teller, timely } from "./ask.mjs"
 
 const CLOSED = "**" // the rule's pattern, as the launch spells it
 
 export const Broker = async ({ client, directory }) => {
-  const ask = asker("opencode")
-  const agents = new Map() // by session: undefined for the person's own, else its kind of agent
+  const [ask, tell] = [asker("opencode"), teller("opencode")]
+  const agents = new Map() // by session: who calls; nothing for the person's own agent
 
-  async function kind(id) {
+  // What a subagent was told is the first text of its session.
+  async function task(id) {
+    const { data } = await timely(client.session.messages({ path: { id } }))
+    const first = data?.find(({ info }) => info.role === "user")
+    return first?.parts.find(({ type }) => type === "text")?.text
+  }
+
+  async function who(id) {
     if (!agents.has(id)) {
       const { data } = await timely(client.session.get({ path: { id } }))
       if (data?.id !== id) throw new Error("refused: opencode does not say whose call this is")
-      agents.set(id, data.parentID ? String(data.agent ?? "") : undefined)
+      const { parentID: parent, agent } = data
+      if (!parent) agents.set(id, {})
+      else {
+        const above = (await who(parent)).agent
+        const told = { agent: id, kind: String(agent ?? ""), parent: above, task: await task(id) }
+        agents.set(id, told)
+      }
     }
     return agents.get(id)
   }
@@ -29,8 +42,11 @@ export const Broker = async ({ client, directory }) => {
     },
     "tool.execute.before": async ({ tool, sessionID, callID: call }, { args }) => {
       const said = { event: "call", tool, arguments: frozen(args), call, cwd: directory }
-      const helper = await kind(sessionID)
-      await ask(helper === undefined ? said : { ...said, agent: sessionID, kind: helper })
+      await ask({ ...said, ...(await who(sessionID)) })
+    },
+    "tool.execute.after": async ({ tool, callID: call }, { output, content, metadata }) => {
+      const ended = tool === "task" ? metadata?.sessionId : undefined
+      tell({ event: "end", call, ok: true, output: output ?? content, ended })
     },
   }
 }

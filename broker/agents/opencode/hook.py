@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from broker.agents.hooks import HookCall, spelled_server
+from broker.agents.children import Spawn
+from broker.agents.hooks import HookCall, spawn_of, spelled_server
 from broker.agents.plugin import read_spoken, refused, respelled
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal
@@ -69,7 +70,12 @@ class OpencodeDialect:
         tool, server = self._named(call.tool)
         if server is not None:
             return replace(call, tool=tool, server=server)
-        return replace(call, arguments=self._meant(call, call.arguments))
+        spawn = None
+        if tool == "task":
+            spawn = spawn_of(tool, call.arguments, "subagent_type", "prompt")
+        elif tool == "skill":
+            spawn = Spawn(tool, many=True)
+        return replace(call, arguments=self._meant(call, call.arguments), spawn=spawn)
 
     def deny(self, event: str, reason: str) -> HookRefusal:
         """Return a refusal; opencode shows the model its reason alone."""

@@ -25,10 +25,14 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
+from broker.agents.children import Children
 from broker.agents.commandline import options, positional, refuse, value_of
+from broker.agents.definitions import Listing
 from broker.agents.hooks import AgentHook
 from broker.agents.opencode.hook import NAME, OpencodeDialect
+from broker.agents.opencode.settings import definitions, servers
 from broker.agents.plugin import Plugged
+from broker.agents.servers import behind_gateway
 from broker.errors import LaunchError
 from broker.home import every_name
 from broker.service.server import Hook
@@ -82,7 +86,8 @@ class OpencodeLaunch:
     programs = frozenset(("opencode", "opencode.exe"))
 
     def __init__(self) -> None:
-        self._hook = AgentHook(OpencodeDialect())
+        self._hook = AgentHook(OpencodeDialect(), children=Children(self._listed))
+        self._environ: Mapping[str, str] = {}
         self._plugged = Plugged(self._hook)
 
     def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -142,11 +147,16 @@ class OpencodeLaunch:
             LaunchError: it cannot be written, or a variable of the person's cannot be read.
         """
         arguments = options(launch.command)
+        self._environ = launch.environ
         plugin = self._plugged.put(__package__, PLUGIN_NAME, launch.folder)
         content = _table(launch.environ, _CONTENT)
         plugins = _entries(content, "plugin")
         texts = [*_entries(content, "instructions"), *_instructions(launch.cwd)]
         content |= {"plugin": [*plugins, plugin.as_uri()], "instructions": texts}
+        gateways = behind_gateway(servers(launch.environ), launch)
+        if gateways:
+            mine = content.get("mcp")
+            content["mcp"] = {**(mine if isinstance(mine, dict) else {}), **gateways}
         closed = _table(launch.environ, _PERMISSION)
         closed.pop(CLOSED, None)  # the last rule that fits is the one that counts
         closed[CLOSED] = "deny"
@@ -163,6 +173,9 @@ class OpencodeLaunch:
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""
         return {NAME: self._hook}
+
+    def _listed(self, kind: str) -> Listing | None:
+        return definitions(self._environ).listed(kind)
 
     def escaped(self) -> str | None:
         """Return why the plugin does not hold any more, or None."""

@@ -4,13 +4,16 @@
 // text as the reason. pi has checked the arguments by then and runs the call with this same
 // object, so freezing it fixes what runs.
 
-import { asker, frozen } from "./ask.mjs"
+import { asker, frozen, teller } from "./ask.mjs"
 
 export default async function (pi) {
-  const ask = asker("pi")
+  const [ask, tell] = [asker("pi"), teller("pi")]
   await ask({ event: "start" })
   pi.on("tool_call", async (event, context) => {
     const { toolName: tool, toolCallId: call, input } = event
     await ask({ event: "call", tool, arguments: frozen(input), call, cwd: context.cwd })
+  })
+  pi.on("tool_result", ({ toolCallId: call, isError, content: output }) => {
+    tell({ event: "end", call, ok: !isError, output })
   })
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 from unicodedata import normalize
 
@@ -52,15 +53,7 @@ class PiDialect:
             return call
         names = list(dict.fromkeys(_opened(path, reads=call.tool == "read")))
         spelled: object = names[0] if len(names) == 1 else names
-        return HookCall(
-            call.event,
-            call.tool,
-            {**call.arguments, "path": spelled},
-            call.call_id,
-            call.cwd,
-            call.server,
-            call.actor,
-        )
+        return replace(call, arguments={**call.arguments, "path": spelled})
 
     def deny(self, event: str, reason: str) -> HookRefusal:
         """Return a refusal; pi shows the model its reason alone."""

@@ -11,20 +11,40 @@ Code under other names, and are judged under the names that a scope already know
 holds for both. An agent that would run in another process is judged as ``ExternalAgent``, since
 no hook sees its calls.
 
+A subagent's id is made of its kind and the id of the call that started it, so each is known by
+its call. ``PostToolUse`` and ``PostToolUseFailure`` tell how a call ended, ``SubagentStop`` that a
+subagent did.
+
 Rule a maintainer keeps: a name that is translated to is taken from nobody else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
-from broker.agents.hooks import BEFORE, HookCall, actor_of, arguments_of, denied, event_of, text_of
+from broker.agents.children import Spawn
+from broker.agents.hooks import (
+    BEFORE,
+    HookCall,
+    Outcome,
+    actor_of,
+    arguments_of,
+    caller_of,
+    denied,
+    event_of,
+    spawn_of,
+    text_of,
+)
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal, read_object
 
 NAME: Final = "qwen-code"
 STARTS: Final = "SessionStart"
+OVER: Final = "SubagentStop"
+AFTER: Final = "PostToolUse"
+FAILED: Final = "PostToolUseFailure"
 EXTERNAL: Final = "ExternalAgent"
 AGENT: Final = "Agent"
 
@@ -73,6 +93,14 @@ WITHIN: Final = frozenset(
 )
 OUTSIDE: Final = frozenset(("claude-code", "codex"))
 _DEFAULT: Final = "general-purpose"
+_MAY_SPAWN: Final = frozenset(("Skill", "Workflow"))
+# What a person sees of a tool, where that is more than its name in another case.
+_SHOWN: Final = {
+    "ListFiles": "list_directory",
+    "Shell": "run_shell_command",
+    "TodoList": "todo_write",
+    "Grep": "grep_search",
+} | {"".join(word.title() for word in name.split("_")): name for name in TOOLS}
 
 
 class QwenDialect:
@@ -91,7 +119,7 @@ class QwenDialect:
             defined: whether a file defines an agent of that name, to run inside the process.
         """
         self._defined = defined
-        self._kinds: dict[str, str] = {}  # the ids that agents will have, by what started them
+        self._started: dict[str, tuple[str, str]] = {}  # the ids that agents will have: kind, call
 
     def read(self, payload: bytes) -> HookCall:
         """
@@ -101,25 +129,29 @@ class QwenDialect:
             InputError: not a payload of an event that is held, or a field is missing.
         """
         found = read_object(payload)
-        event = event_of(found, (STARTS, BEFORE))
+        event = event_of(found, (STARTS, BEFORE, OVER, AFTER, FAILED))
         if event == STARTS:
             return HookCall(event)
-        name, given = text_of(found, "tool_name"), arguments_of(found.get("tool_input"))
+        agent = found.get("agent_id")
+        # An id that no call explains is no id of a call either.
+        kind, cause = self._started.get(str(agent), ("", str(agent)))
+        caller = caller_of(agent, kind, call=cause)
+        if event == OVER:
+            text_of(found, "agent_id")
+            return HookCall(event, news=replace(caller, what="ended"))
+        name, call = text_of(found, "tool_name"), text_of(found, "tool_call_id")
+        if event in (AFTER, FAILED):
+            output = found.get("tool_response" if event == AFTER else "error")
+            return HookCall(event, ended=Outcome(call, event == AFTER, output))
+        given = arguments_of(found.get("tool_input"))
         if name in _TAKEN:
             raise InputError(f"Qwen Code has no tool `{name[:80]}` of its own")
-        tool, call = TOOLS.get(name, name), text_of(found, "tool_call_id")
+        tool = TOOLS.get(name, name)
         if tool == AGENT:
             tool = self._agent(given, call)
-        agent = found.get("agent_id")
-        return HookCall(
-            event,
-            tool,
-            given,
-            call,
-            text_of(found, "cwd"),
-            None,
-            actor_of(agent, self._kinds.get(agent) if isinstance(agent, str) else None),
-        )
+        actor = actor_of(agent, kind)
+        spawn = _spawn(tool, given)
+        return HookCall(event, tool, given, call, text_of(found, "cwd"), None, actor, caller, spawn)
 
     def deny(self, event: str, reason: str) -> HookRefusal:
         """Return a refusal; its reason is what the model reads."""
@@ -132,5 +164,22 @@ class QwenDialect:
             return EXTERNAL
         if kind not in WITHIN and not self._defined(kind):
             return EXTERNAL
-        self._kinds[f"{kind}-{call}"] = kind
+        self._started[f"{kind}-{call}"] = (kind, call)
         return AGENT
+
+
+def spelled(tool: str) -> tuple[str, ...]:
+    """
+    Return the pattern of a tool as a definition names it: by its name, or as the person sees it.
+
+    >>> spelled("read_file"), spelled("ReadFile"), spelled("mcp__notes__look")
+    (('Read',), ('Read',), ('mcp__notes__look',))
+    """
+    name = _SHOWN.get(tool, tool)
+    return (TOOLS.get(name, name),)
+
+
+def _spawn(tool: str, given: dict[str, object]) -> Spawn | None:
+    if tool == AGENT:
+        return spawn_of(tool, {"subagent_type": _DEFAULT, **given}, "subagent_type", "prompt")
+    return Spawn(tool, many=True) if tool in _MAY_SPAWN else None

@@ -26,11 +26,21 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
+from broker.agents.children import Children
+from broker.agents.client import (
+    CLIENT_NAME,
+    TIMEOUT_S,
+    compiled_client,
+    hook_command,
+    telling_command,
+    write_new,
+)
 from broker.agents.commandline import options
+from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
-from broker.agents.qwen.hook import NAME, STARTS, QwenDialect
+from broker.agents.qwen.hook import AFTER, FAILED, NAME, OVER, STARTS, QwenDialect, spelled
 from broker.agents.qwen.rivals import Rivals, before, boxes
+from broker.agents.qwen.servers import with_servers
 from broker.agents.settingsfile import read_settings
 from broker.agents.watch import stamp
 from broker.errors import InputError, LaunchError
@@ -95,7 +105,7 @@ class QwenHook(AgentHook):
     """The hook of one run. It refuses, and says so, once something could outvote it."""
 
     def __init__(self) -> None:
-        super().__init__(QwenDialect(self._defined))
+        super().__init__(QwenDialect(self._defined), children=Children(self._listed))
         self.rivals: Rivals | None = None
         self.workspace = Path("/")
 
@@ -117,6 +127,11 @@ class QwenHook(AgentHook):
 
     def _defined(self, kind: str) -> bool:
         return self.rivals is not None and self.rivals.defines(self.workspace, kind)
+
+    def _listed(self, kind: str) -> Listing | None:
+        if self.rivals is None:
+            return None
+        return Definitions(self.rivals.definitions(self.workspace), spelled).listed(kind)
 
 
 class QwenLaunch:
@@ -217,8 +232,10 @@ class QwenLaunch:
         self._settings = launch.folder / SETTINGS_NAME
         system, defaults = self._system(launch.environ)
         try:
-            command = hook_command(compiled_client(self._client), launch.socket, NAME)
-            settings = with_hooks(read_settings(system)[0], command)
+            started = compiled_client(self._client)
+            command = hook_command(started, launch.socket, NAME)
+            telling = telling_command(started, launch.socket, NAME)
+            settings = with_hooks(with_servers(launch, folder, system), command, telling)
             write_new(self._settings, json.dumps(settings, indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{self._settings}` cannot be written: {error.strerror}") from error
@@ -262,9 +279,14 @@ class QwenLaunch:
         return system, Path(environ.get(_DEFAULTS) or system.parent / "system-defaults.json")
 
 
-def with_hooks(system: Mapping[str, object], command: str) -> dict[str, object]:
+def with_hooks(system: Mapping[str, object], command: str, telling: str) -> dict[str, object]:
     """
     Return system settings with the broker's hooks first, and hooks pinned on.
+
+    Args:
+        system: the settings.
+        command: asks about a call.
+        telling: tells of what has happened, and is not waited for.
 
     Raises:
         LaunchError: they have hooks of a shape that cannot be added to.
@@ -274,7 +296,15 @@ def with_hooks(system: Mapping[str, object], command: str) -> dict[str, object]:
     if not isinstance(theirs, dict):
         raise LaunchError("the `hooks` of the system settings are not an object")
     merged: dict[str, object] = dict(theirs)
-    for event, entry in ((BEFORE, {"matcher": "*", "hooks": [hook]}), (STARTS, {"hooks": [hook]})):
+    told = {**hook, "command": telling, "async": True}
+    ours: list[tuple[str, dict[str, object]]] = [
+        (BEFORE, {"matcher": "*", "hooks": [hook]}),
+        (STARTS, {"hooks": [hook]}),
+        (AFTER, {"matcher": "*", "hooks": [told]}),
+        (FAILED, {"matcher": "*", "hooks": [told]}),
+        (OVER, {"hooks": [told]}),
+    ]
+    for event, entry in ours:
         present = merged.get(event, [])
         if not isinstance(present, list):
             raise LaunchError(f"the hooks of `{event}` in the system settings are not a list")

@@ -70,12 +70,16 @@ class Rivals:
 
     def defines(self, workspace: Path, kind: str) -> bool:
         """Whether a file defines an agent of this name; that it has no executor was looked at."""
-        for folder in (workspace / ".qwen", self._folder):
-            for path in _files(folder / "agents", ".md"):
+        for folder in self.definitions(workspace):
+            for path in _files(folder, ".md"):
                 front = _FRONT.match(plain_text(path) or "")
                 if front is not None and kind in _NAMED.findall(front[1]):
                     return True
         return False
+
+    def definitions(self, workspace: Path) -> tuple[Path, ...]:
+        """Return the folders of the definitions of agents, but for those of extensions."""
+        return workspace / ".qwen" / "agents", self._folder / "agents"
 
     def _look(self, path: Path, look: Looked) -> str | None:
         now = stamp((path,))

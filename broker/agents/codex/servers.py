@@ -1,0 +1,93 @@
+"""
+Which MCP servers Codex would start in a run, and the settings that put our gateway before them.
+
+Decided here: that Codex itself is asked which servers it has, and that only those of the person's
+configuration are taken: what was typed for this run stands behind our settings and would win.
+Not decided here: how an entry is rewritten (``broker.agents.servers``).
+
+Rule a maintainer keeps: a Codex that does not answer starts its servers as they are; its hook
+stands before their tools all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from broker.agents.adapter import Launch
+from broker.agents.servers import behind_gateway
+from broker.agents.settingsfile import plain_text
+
+ANSWER_S: Final = 20.0
+START_S: Final = 30.0  # a gateway starts before its server does; Codex waits 10 s by itself
+_TABLE: Final = "mcp_servers"
+_START: Final = "startup_timeout_sec"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def gateway_settings(
+    program: str, config: Path, launch: Launch, settings: Sequence[str]
+) -> Iterator[str]:
+    """
+    Yield the settings, as ``KEY=VALUE``, that start servers behind the gateway.
+
+    Args:
+        program: the program that will be started.
+        config: the person's configuration.
+        launch: the run.
+        settings: what was typed, as options.
+    """
+    if _TABLE not in (plain_text(config) or ""):
+        return  # asking takes a moment
+    typed = " ".join(settings)
+    servers = {
+        name: entry
+        for name, entry in _configured(program, launch, settings).items()
+        if _NAME.fullmatch(name) and f"{_TABLE}.{name}" not in typed
+    }
+    for name, entry in behind_gateway(servers, launch).items():
+        if isinstance(entry, Mapping):
+            for key in ("command", "args", "env"):
+                yield f"{_TABLE}.{name}.{key}={_toml(entry[key])}"
+            yield f"{_TABLE}.{name}.{_START}={max(START_S, _seconds(entry.get(_START)))}"
+
+
+def _configured(program: str, launch: Launch, settings: Sequence[str]) -> Mapping[str, object]:
+    """Return how the servers are started that Codex has switched on, by name."""
+    try:
+        done = subprocess.run(
+            [program, "mcp", "list", "--json", *settings],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(launch.environ),
+            cwd=launch.cwd,
+            timeout=ANSWER_S,
+            check=True,
+        )
+        found = json.loads(done.stdout)
+        return {
+            str(row["name"]): {
+                **{key: row["transport"].get(key) for key in ("command", "args", "env")},
+                _START: row.get(_START),
+            }
+            for row in found
+            if row["enabled"] is True and row["transport"]["type"] == "stdio"
+        }
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _seconds(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _toml(value: object) -> str:
+    """Return a text, a list or a table of texts as TOML on one line; JSON's texts are TOML's."""
+    if isinstance(value, Mapping):
+        rows = (f"{json.dumps(key)}={_toml(each)}" for key, each in value.items())
+        return f"{{{','.join(rows)}}}"
+    return json.dumps(value)

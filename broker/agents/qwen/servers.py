@@ -1,0 +1,42 @@
+"""
+The person's MCP servers in the system settings of a run of Qwen Code, behind the gateway.
+
+Decided here: which servers are taken. Not decided here: how an entry is rewritten
+(``broker.agents.servers``). Those of a workspace need the person's consent in Qwen Code, which
+system settings would give; they stay where they are, and so does one of the person's that a
+workspace has an entry for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from broker.agents.adapter import Launch
+from broker.agents.servers import behind_gateway
+from broker.agents.settingsfile import read_settings
+
+_SERVERS = "mcpServers"
+
+
+def with_servers(launch: Launch, folder: Path, system: Path) -> Mapping[str, object]:
+    """
+    Return the machine's system settings, with the person's servers in them.
+
+    Args:
+        launch: the run.
+        folder: Qwen Code's own folder.
+        system: the file of the machine's system settings.
+    """
+    found = read_settings(system)[0]
+    present = _named(found)
+    theirs = _named(read_settings(launch.cwd / ".qwen" / "settings.json")[0])
+    own = _named(read_settings(folder / "settings.json")[0])
+    mine = {name: entry for name, entry in own.items() if name not in {*present, *theirs}}
+    gateways = behind_gateway(mine, launch)
+    return {**found, _SERVERS: {**present, **gateways}} if gateways else found
+
+
+def _named(settings: Mapping[str, object]) -> dict[str, object]:
+    found = settings.get(_SERVERS)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,72 @@
+"""Codex's own word on its MCP servers, and the settings that put the gateway before them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from broker.agents.adapter import Launch
+from broker.agents.codex.servers import START_S, gateway_settings
+
+ROW = {
+    "name": "notes",
+    "enabled": True,
+    "transport": {"type": "stdio", "command": "server", "args": ["-v"], "env": {"A": 'b"c'}},
+}
+
+
+def asked(
+    root: Path, rows: object, *settings: str, config: str = "[mcp_servers.notes]"
+) -> list[str]:
+    """Ask a program that pretends to be Codex, and return the settings."""
+    program, file = root / "codex", root / "config.toml"
+    file.write_text(config)
+    said = rows if isinstance(rows, str) else json.dumps(rows)
+    program.write_text(f"#!{sys.executable}\nimport sys\nprint({said!r})\n")
+    program.chmod(0o755)
+    launch = Launch((), {"PATH": os.defpath}, root, root / "sid", root / "s")
+    return list(gateway_settings(str(program), file, launch, settings))
+
+
+def test_a_server_is_started_behind_the_gateway(tmp_path: Path) -> None:
+    """Command, arguments and environment are set, each in TOML that means what was meant."""
+    found = asked(tmp_path, [ROW])
+    read = tomllib.loads("\n".join(found))["mcp_servers"]["notes"]
+    assert read["args"][-2:] == ["server", "-v"]
+    assert read["env"]["A"] == 'b"c'
+    assert read["env"]["BROKER_SOCKET"] == str(tmp_path / "s")
+    assert set(read) == {"command", "args", "env", "startup_timeout_sec"}
+    assert read["startup_timeout_sec"] == START_S
+    assert asked(tmp_path, [{**ROW, "startup_timeout_sec": 90}])[-1].endswith("_sec=90.0")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{**ROW, "enabled": False}],
+        [{**ROW, "transport": {"type": "streamable_http", "url": "https://a.example"}}],
+        [{**ROW, "name": "a.b"}],
+        [{**ROW, "transport": None}],
+        [7],
+        {},
+        "broken",
+    ],
+)
+def test_others_stay_as_they_are(tmp_path: Path, rows: object) -> None:
+    """Switched off, with an address, with a name that is no key, and answers of any shape."""
+    assert asked(tmp_path, rows) == []
+
+
+def test_what_was_typed_is_left_alone(tmp_path: Path) -> None:
+    """It stands behind our settings on the command line, and half of each would count."""
+    assert asked(tmp_path, [ROW], "-c", "mcp_servers.notes.command=x") == []
+
+
+def test_codex_is_asked_only_where_it_has_servers(tmp_path: Path) -> None:
+    """A configuration that names none is not worth a process."""
+    assert asked(tmp_path, [ROW], config="") == []

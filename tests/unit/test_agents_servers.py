@@ -1,0 +1,55 @@
+"""Which MCP servers of an agent stand behind the gateway, and what their gateway is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.agents.adapter import Launch
+from broker.agents.servers import behind_gateway
+from broker.mcp.config import gateway_command
+
+LAUNCH = Launch((), {"BROKER_HOME": "/b"}, Path("/ws"), Path("/b/sessions/sid"), Path("/run/s"))
+
+
+def test_a_server_that_is_started_stands_behind_the_gateway() -> None:
+    """It asks the session of this run, and all else that the entry says stays."""
+    entry = {"command": "server", "args": ["-v"], "env": {"A": "b"}, "timeout": 5}
+    found = behind_gateway({"notes": entry}, LAUNCH)
+    words = [*gateway_command(), "--server", "notes", "--quiet", "--", "server", "-v"]
+    environ = {"A": "b", "BROKER_SOCKET": "/run/s", "BROKER_SESSION": "sid", "BROKER_HOME": "/b"}
+    assert found == {
+        "notes": {"command": words[0], "args": words[1:], "env": environ, "timeout": 5}
+    }
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"url": "https://a.example/mcp"},
+        {"type": "http", "url": "https://a.example/mcp"},
+        {"type": "sse", "command": "x"},
+        {"command": "x", "url": "https://a.example"},
+        {"command": "x", "args": "y"},
+        {"command": "x", "args": [1]},
+        {"command": 7},
+        {"command": []},
+        {"command": ""},
+        {"command": "/usr/bin/broker", "args": ["mcp", "--", "x"]},
+        {"command": [*gateway_command(), "--", "x"]},
+        {},
+        None,
+        "x",
+    ],
+)
+def test_what_is_not_understood_stays_as_it_is(entry: object) -> None:
+    """One with an address, one behind a gateway already, and one of a strange shape."""
+    good = {"command": "server"}
+    assert set(behind_gateway({"odd": entry, "good": good}, LAUNCH)) == {"good"}
+
+
+@pytest.mark.parametrize("servers", [None, [], "x", 7])
+def test_what_is_no_table_holds_no_servers(servers: object) -> None:
+    """The agent says so itself."""
+    assert behind_gateway(servers, LAUNCH) == {}

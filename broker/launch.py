@@ -38,7 +38,7 @@ from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey, load_auditor_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
-from broker.session import Session
+from broker.session import CANARY, Session
 from broker.sessions.ground import Outside, own_key
 from broker.sessions.recovery import seal_abandoned
 
@@ -73,6 +73,7 @@ def run(
     forward: Path | None = None,
     conceal: Sequence[str] = (),
     quiet: bool = False,
+    canary: bool = True,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -96,6 +97,8 @@ def run(
             default the one that the configuration names, if it names one.
         conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
+        canary: try first whether the agent obeys a refusal; see ``broker.agents.canary``. The
+            configuration may switch it off too.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -103,7 +106,8 @@ def run(
     Raises:
         InputError, ScopeError: what was typed is malformed; nothing was started.
         ConfigError: the configuration is malformed; nothing was started.
-        LaunchError: the command cannot be started, or cannot be held to a ticket.
+        LaunchError: the command cannot be started, or cannot be held to a ticket, or its canary
+            was not refused.
         StoreError, UnverifiableError: no receipt can be kept; nothing was started.
     """
     given = dict(os.environ if environ is None else environ)
@@ -151,8 +155,9 @@ def run(
         launch = Launch(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
         )
+        tried = canary and config.canary
         try:
-            return _guarded(session, launch, program, how, child)
+            return _guarded(session, launch, program, how, child, streams=streams, canary=tried)
         finally:
             _sealed(session, child, streams, quiet=quiet)
             _anchored(session.sid, found, config, streams)
@@ -166,12 +171,36 @@ def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> No
     )
 
 
-def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
-    """Serve the session while its agent runs."""
+def _guarded(
+    session: Session,
+    launch: Launch,
+    program: str,
+    adapter: Adapter,
+    child: Child,
+    *,
+    streams: Streams,
+    canary: bool,
+) -> int:
+    """Try whether the agent is held, and serve the session while it runs."""
+    prepared = adapter.prepare(launch)
+    if adapter.hooks():
+        if canary:
+            from broker.agents.canary import rehearse  # noqa: PLC0415  a server of HTTP comes along
+
+            rehearse(
+                session,
+                adapter,
+                launch,
+                prepared,
+                program=program,
+                interrupted=lambda: child.signalled,
+            )
+        else:
+            streams.say("no canary: whether this agent obeys a refusal was not tried")
+            session.note("switched off: whether the agent obeys was not tried", source=CANARY)
     server = Server(session, launch.socket, adapter.hooks())
     try:
         server.bind()
-        prepared = adapter.prepare(launch)
         variables = {
             **{k: v for k, v in launch.environ.items() if k != TICKET_VARIABLE},
             **prepared.environ,

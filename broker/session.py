@@ -50,6 +50,7 @@ from broker.sessions.standing import Standing
 from broker.ticket import Ticket
 
 MAIN: Final = "main"  # the actor that a person started
+CANARY: Final = "canary"  # the actor of every call while ``rehearsing``
 SEALED: Final = "the session is over"
 
 
@@ -58,19 +59,16 @@ class Session:
     A running session. Made by ``open`` and ``resume``; safe among threads.
 
     ``allowed`` and ``refused`` count the decisions of this process; ``warnings`` are for whoever
-    typed the scope.
+    typed the scope. While ``rehearsing``, each call is the canary's and is not counted.
     """
 
     def __init__(self, ground: Ground) -> None:
-        self.workspace = ground.workspace
-        self.warnings = ground.warnings
+        self.workspace, self.warnings = ground.workspace, ground.warnings
         self.bus = ground.outside.bus
-        self.allowed = self.refused = 0
+        self.allowed, self.refused, self.rehearsing = 0, 0, False
         self._ground = ground
-        self._receipt = ground.receipt
-        self._custody = ground.custody
-        self._latest = ground.at
-        self._over, self._standing = "", Standing()
+        self._receipt, self._custody = ground.receipt, ground.custody
+        self._latest, self._over, self._standing = ground.at, "", Standing()
         self._lock = threading.RLock()
 
     # ── how a session comes to be ──
@@ -221,6 +219,7 @@ class Session:
             refused by the caveat ``session``.
         """
         call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
+        actor = CANARY if self.rehearsing else actor
         told_of: list[CallDecided] = []
 
         def witness(decision: Decision, holder: str) -> Decision:
@@ -249,8 +248,9 @@ class Session:
                     decision = guard.check(call, at, witness=lambda d: witness(d, holder))
                     if decision.allowed and not again:
                         self._standing.keep(call, holder, call_id)
-            self.allowed += decision.allowed
-            self.refused += not decision.allowed
+            if not self.rehearsing:
+                self.allowed += decision.allowed
+                self.refused += not decision.allowed
         for event in told_of:
             self.bus.publish(event)
         return decision

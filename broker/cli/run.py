@@ -62,6 +62,15 @@ def run(
             "later: intent, arguments, results, reasons, notes, all.",
         ),
     ] = None,
+    canary: Annotated[
+        bool,
+        typer.Option(
+            "--canary/--no-canary",
+            help="First see the agent obey a refusal: it is started once more, against a model on "
+            "this machine.",
+            show_default="`canary` in broker.toml, else on",
+        ),
+    ] = True,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -80,4 +89,5 @@ def run(
         forward=None if forward is None else Path(forward),
         conceal=conceal or [],
         quiet=quiet,
+        canary=canary,
     )

@@ -24,11 +24,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
 from broker.agents.commandline import options
 from broker.agents.copilot.hook import NAME, STARTS, CopilotDialect
-from broker.agents.copilot.settings import server_names, undoing, user_folder
+from broker.agents.copilot.settings import furnish, server_names, undoing, user_folder
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -85,6 +85,8 @@ class CopilotLaunch:
 
     name = NAME
     tested = "1.0.102"
+    point = "its `PreToolUse` hook, in a plugin of the run"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("copilot",))
 
     def __init__(self) -> None:
@@ -171,6 +173,45 @@ class CopilotLaunch:
         at = 1 + len(arguments)
         added = (_PLUGIN, os.fspath(plugin))
         return Prepared((*launch.command[:at], *added, *launch.command[at:]))
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """
+        Return how the canary is started: in a home of its own, with our plugin and the person's.
+
+        Raises:
+            LaunchError: that home cannot be made.
+        """
+        arguments = options(launch.command)
+        if _verb(arguments) in _HARMLESS or _LOOKS & set(arguments):
+            return None
+        home = bait.file.with_name("copilot-home")
+        try:
+            furnish(home, self._user)
+        except OSError as error:
+            raise LaunchError(f"`{home}` cannot be made: {error.strerror}") from error
+        plugins = (*_values(arguments, (_PLUGIN,)), os.fspath(launch.folder / PLUGIN_NAME))
+        command = (
+            *(launch.command[0], "--allow-all", "--no-ask-user", "--no-auto-update"),
+            *("--output-format", "json"),
+            *(word for plugin in plugins for word in (_PLUGIN, plugin)),
+            *("-p", bait.prompt),
+        )
+        environ = {
+            "COPILOT_HOME": os.fspath(home),
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+            "COPILOT_PROVIDER_BASE_URL": bait.url,
+            "COPILOT_PROVIDER_TYPE": "anthropic",
+            "COPILOT_PROVIDER_API_KEY": "none",
+            "COPILOT_PROVIDER_WIRE_API": None,
+            "COPILOT_MODEL": "claude-sonnet-4.6",
+        }
+        return Canary(command, environ, ("view", {"path": os.fspath(bait.file)}))
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.started.clear()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +25,11 @@ from broker.agents.gemini.settings import EVENTS, FOLDER, SETTINGS, Settings, re
 from broker.errors import LaunchError
 
 HOME_NAME: Final = "gemini-home"
+HISTORY: Final = frozenset(("tmp", "history", "projects.json"))  # what it keeps of past sessions
 _BESIDE: Final = (".env", ".agents")  # what it looks for in the home itself
 
 
-def furnish(home: Path, real: Path, settings: Settings) -> Path:
+def furnish(home: Path, real: Path, settings: Settings, *, leave: Collection[str] = ()) -> Path:
     """
     Make the home of a run, and return its settings file.
 
@@ -36,6 +37,7 @@ def furnish(home: Path, real: Path, settings: Settings) -> Path:
         home: the folder to make.
         real: the person's home.
         settings: what its settings file is to say.
+        leave: what of the person's is not in it.
 
     Raises:
         OSError: it cannot be made.
@@ -47,7 +49,7 @@ def furnish(home: Path, real: Path, settings: Settings) -> Path:
         if (real / name).exists():
             (home / name).symlink_to(real / name)
     for name in sorted(os.listdir(theirs)) if theirs.is_dir() else ():
-        if name != SETTINGS:
+        if name != SETTINGS and name not in leave:
             (ours / name).symlink_to(theirs / name)
     write_new(ours / SETTINGS, json.dumps(settings, indent=1).encode())
     return ours / SETTINGS
@@ -67,6 +69,20 @@ def with_hooks(settings: Settings, name: str, command: str, timeout_ms: int) -> 
         rest = present if isinstance(present, list) else []
         merged[event] = [_ours(event, name, command, timeout_ms), *rest]
     return {**settings, "hooks": merged}
+
+
+def offline(settings: Settings) -> dict[str, object]:
+    """
+    Return settings under which only a model that is named by the environment is asked.
+
+    >>> offline({"security": {"auth": {"selectedType": "oauth-personal"}}})["security"]
+    {'auth': {'selectedType': 'gemini-api-key'}}
+    """
+    given = settings.get("security")
+    security = {**(given if isinstance(given, dict) else {})}
+    security["auth"] = {"selectedType": "gemini-api-key"}
+    usage = {"usageStatisticsEnabled": False}
+    return {**settings, "security": security, "privacy": usage, "telemetry": {"enabled": False}}
 
 
 def names_hooks(path: Path, settings: Settings) -> bool:

@@ -27,11 +27,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
 from broker.agents.commandline import options, value_of
 from broker.agents.gemini.answers import GeminiHook
-from broker.agents.gemini.home import HOME_NAME, furnish, names_hooks, with_hooks
+from broker.agents.gemini.home import (
+    HISTORY,
+    HOME_NAME,
+    furnish,
+    names_hooks,
+    offline,
+    with_hooks,
+)
 from broker.agents.gemini.hook import NAME
 from broker.agents.gemini.settings import (
     FOLDER,
@@ -92,6 +99,8 @@ class GeminiLaunch:
 
     name = NAME
     tested = "0.61.0"
+    point = "its `BeforeTool` and `AfterTool` hooks"
+    trial = ("--skip-trust",)
     programs = frozenset(("gemini",))
 
     def __init__(self) -> None:
@@ -204,6 +213,39 @@ class GeminiLaunch:
             "PATH": f"{programs}{os.pathsep}{search}",
         }
         return Prepared(launch.command, variables)
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """
+        Return how the canary is started: in a home of its own, with the hooks of the run.
+
+        Raises:
+            LaunchError: that home cannot be made.
+        """
+        if not self._ours:
+            return None
+        home, real = bait.file.with_name(HOME_NAME), home_of(launch.environ)
+        try:
+            furnish(home, real, offline(self._settings), leave=HISTORY)
+        except OSError as error:
+            raise LaunchError(f"`{home}` cannot be made: {error.strerror}") from error
+        command = (
+            *(launch.command[0], "-p", bait.prompt, "-m", "gemini-2.5-pro", "-o", "stream-json"),
+            *("--yolo", _SERVERS, "none", "--include-directories", os.fspath(bait.file.parent)),
+        )
+        environ = {
+            "GEMINI_CLI_HOME": os.fspath(home),
+            "GOOGLE_GEMINI_BASE_URL": bait.url,
+            "GEMINI_API_KEY": "none",
+            "GOOGLE_API_KEY": None,
+            "GOOGLE_GENAI_USE_VERTEXAI": None,
+            "GOOGLE_GENAI_USE_GCA": None,
+        }
+        return Canary(command, environ, ("read_file", {"file_path": os.fspath(bait.file)}))
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook = GeminiHook()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

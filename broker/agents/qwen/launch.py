@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
 from broker.agents.commandline import options
 from broker.agents.hooks import BEFORE, AgentHook
@@ -57,6 +57,7 @@ _PINNED: Final = {"QWEN_CODE_SIMPLE": "0", "QWEN_CODE_SAFE_MODE": "0", "QWEN_SAN
 _UNSET: Final = ("QWEN_AGENT_EXECUTION_BACKEND", "QWEN_CODE_RELAUNCH_ARGS")
 _OFF: Final = frozenset(("", "0", "false", "no", "off"))
 
+_CANARY: Final = "broker-canary"  # the name of its model
 _FLAGS: Final = {
     "bare": "it skips hooks",
     "safe-mode": "it skips hooks",
@@ -124,6 +125,8 @@ class QwenLaunch:
 
     name = NAME
     tested = "0.24.4"
+    point = "its `PreToolUse` hook, pinned by system settings"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("qwen",))
 
     def __init__(self, machine: Path | None = None) -> None:
@@ -233,6 +236,29 @@ class QwenLaunch:
             launch.command,
             {_SYSTEM: os.fspath(self._settings), _DEFAULTS: os.fspath(defaults), **_PINNED},
         )
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started: with our hooks, no MCP server and no history."""
+        arguments = options(launch.command)
+        if _LOOKS & set(arguments) or _verb(arguments):
+            return None
+        command = (
+            *(launch.command[0], "--auth-type", "openai", "--openai-api-key", "none"),
+            *("--openai-base-url", f"{bait.url}/v1", "-m", _CANARY, "--chat-recording=false"),
+            *("--allowed-mcp-server-names=none", "-o", "stream-json", "--yolo", bait.prompt),
+        )
+        environ = {
+            "OPENAI_BASE_URL": f"{bait.url}/v1",
+            "OPENAI_API_KEY": "none",
+            "OPENAI_MODEL": _CANARY,
+            "NO_BROWSER": "1",
+        }
+        return Canary(command, environ, ("read_file", {"file_path": os.fspath(bait.file)}))
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.started.clear()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

@@ -94,15 +94,15 @@ def version_of(program: str, environ: Mapping[str, str]) -> str:
         done = subprocess.run(
             [program, "--version"],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             env=dict(environ),
             timeout=_VERSION_S,
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.decode("utf-8", "replace").strip().partition("\n")[0][:_VERSION_CHARS]
+    told = done.stdout.strip() or done.stderr.strip()  # pi says it where others warn
+    return told.decode("utf-8", "replace").partition("\n")[0][:_VERSION_CHARS]
 
 
 def _played(

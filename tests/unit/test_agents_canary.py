@@ -232,6 +232,7 @@ def test_a_signal_ends_the_canary(bench: Bench, tmp_path: Path, number: signal.S
         home=bench.home.state.parent,
         workspace=bench.workspace,
         environ=environ(tmp_path, "hangs"),
+        canary=True,
     )
     assert within(30, lambda: mark.exists() and bool(mark.read_text()))
     pid = int(mark.read_text())
@@ -262,6 +263,7 @@ def test_several_at_once_do_not_meet(bench: Bench, tmp_path: Path) -> None:
             home=bench.home.state.parent,
             workspace=bench.workspace,
             environ=environ(tmp_path, "obeys"),
+            canary=True,
         )
         for _ in range(4)
     ]

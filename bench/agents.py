@@ -150,7 +150,7 @@ def once(agent: str, program: str, name: str, calls: int) -> list[float]:
         typed = (program, *adapter.trial)
         launch = Launch(typed, environ, workspace, session.folder, home.runtime / "s")
         prepared = adapter.prepare(launch)
-        bait = Bait(session.folder / "canary/bait", model.url, PROMPT)
+        bait = Bait(session.folder / "canary/bait", model.url, PROMPT, "")
         canary = adapter.canary(launch, prepared, bait)
         assert canary is not None
         turns = [Use([call(canary, workspace, n)]) for n in range(calls + SETTLING)]

@@ -185,16 +185,9 @@ def _guarded(
     prepared = adapter.prepare(launch)
     if adapter.hooks():
         if canary:
-            from broker.agents.canary import rehearse  # noqa: PLC0415  a server of HTTP comes along
+            from broker.agents.canary import Rehearsal  # noqa: PLC0415  an HTTP server comes along
 
-            rehearse(
-                session,
-                adapter,
-                launch,
-                prepared,
-                program=program,
-                interrupted=lambda: child.signalled,
-            )
+            Rehearsal(session, adapter, launch, prepared, program, lambda: child.signalled).play()
         else:
             streams.say("no canary: whether this agent obeys a refusal was not tried")
             session.note("switched off: whether the agent obeys was not tried", source=CANARY)

@@ -38,45 +38,59 @@ def ask(messages):
     return json.load(opener.open(request))
 
 
-messages = [{"role": "user", "content": said}]
-answer = ask(messages)
-(call,) = answer["content"]
-if how == "ends without a call":
-    sys.exit(0)
-settings = json.load(open(arguments[arguments.index("--settings") + 1]))
-command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
-given = call["input"]
-if how == "asks for something else":
-    given = {"file_path": os.path.join(os.getcwd(), "src/a.py")}
-payload = {
-    "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": given,
-    "tool_use_id": call["id"], "cwd": os.getcwd(),
-}
-reason = None
-if how not in ("has no hook", "answers itself"):
+def refused(call, agent):
+    settings = json.load(open(arguments[arguments.index("--settings") + 1]))
+    command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    given = call["input"]
+    if how == "asks for something else":
+        given = {"file_path": os.path.join(os.getcwd(), "src/a.py")}
+    payload = {
+        "hook_event_name": "PreToolUse", "tool_name": call["name"], "tool_input": given,
+        "tool_use_id": call["id"], "cwd": os.getcwd(), **agent,
+    }
     done = subprocess.run(["sh", "-c", command], input=json.dumps(payload), text=True,
                           capture_output=True)
-    if done.stdout:
-        reason = json.loads(done.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
-if how == "hangs after the decision":
-    time.sleep(600)
-if how == "answers itself":
-    result = "you may not read anything"
-elif how == "passes over the refusal" or reason is None:
-    result = open(call["input"]["file_path"]).read()
-elif how == "does not say why":
-    result = "there was an error"
-else:
-    result = reason
-if how == "writes":
-    open(call["input"]["file_path"], "w").write("x")
-messages += [
-    {"role": "assistant", "content": answer["content"]},
-    {"role": "user", "content": [
-        {"type": "tool_result", "tool_use_id": call["id"], "content": result, "is_error": True}
-    ]},
-]
-ask(messages)
+    if not done.stdout:
+        return None
+    return json.loads(done.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
+
+
+def converse(said, agent, how):
+    messages = [{"role": "user", "content": said}]
+    answer = ask(messages)
+    (call,) = answer["content"]
+    if how == "ends without a call":
+        sys.exit(0)
+    if how == "starts no subagent" and call["name"] == "Agent":
+        sys.exit(0)
+    asks = how not in ("has no hook", "answers itself")
+    reason = refused(call, agent) if asks else None
+    if how == "hangs after the decision":
+        time.sleep(600)
+    if how == "answers itself":
+        result = "you may not read anything"
+    elif call["name"] == "Agent" and reason is None:
+        inside = how.removeprefix("its subagent ")
+        helper = {"agent_id": "a1", "agent_type": "general-purpose"}
+        result = converse(call["input"]["prompt"], helper, inside)
+    elif how == "passes over the refusal" or reason is None:
+        result = open(call["input"]["file_path"]).read()
+    elif how == "does not say why":
+        result = "there was an error"
+    else:
+        result = reason
+    if how == "writes":
+        open(call["input"]["file_path"], "w").write("x")
+    messages += [
+        {"role": "assistant", "content": answer["content"]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": call["id"], "content": result, "is_error": True}
+        ]},
+    ]
+    return ask(messages)["content"][0].get("text", "")
+
+
+converse(said, {}, how)
 if how == "stays":
     helper = subprocess.Popen(["sleep", "600"])
     open(os.environ["FAKE_MARK"], "w").write(f"{os.getpid()} {helper.pid}")

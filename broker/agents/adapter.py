@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from broker.limits import MAX_CANARY_S
-from broker.loopback.script import Text
+from broker.loopback.script import Text, Use
 from broker.service.server import Hook
 
 
@@ -47,12 +47,14 @@ class Bait:
     What a canary is made with: a file that is closed under every ticket, and a model of ours.
 
     ``file`` lies in a folder of its own, in the session's; an adapter may put there what its
-    agent needs for the canary alone. ``url`` is the model's address, without a path.
+    agent needs for the canary alone. ``url`` is the model's address, without a path; ``errand``
+    is the prompt for a subagent.
     """
 
     file: Path
     url: str
     prompt: str
+    errand: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,10 @@ class Canary:
 
     ``environ`` is laid over that of the run; None takes a variable out. ``call`` is the tool and
     its arguments, which must reach for the bait. ``told`` is whether this agent's model is told of
-    a refusal, ``fenced`` whether what it sends elsewhere is kept on this machine.
+    a refusal, ``fenced`` whether what it sends elsewhere is kept on this machine. ``helper`` is the
+    call that starts a subagent on the errand, where there are any; ``meanwhile`` is what the agent
+    does until then, where it does not wait, and ``report`` how a subagent ends, where talking is
+    not enough.
     """
 
     command: tuple[str, ...]
@@ -71,6 +76,9 @@ class Canary:
     within_s: float = MAX_CANARY_S
     told: bool = True
     fenced: bool = True
+    helper: tuple[str, Mapping[str, object]] | None = None
+    meanwhile: Use | None = None
+    report: Use | None = None
 
 
 class Adapter(Protocol):

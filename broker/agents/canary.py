@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import threading
@@ -27,7 +28,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
@@ -36,16 +37,19 @@ from broker.agents.client import write_new
 from broker.child import dying_with
 from broker.errors import LaunchError
 from broker.events import CallDecided, Event
-from broker.loopback.script import Say, Told, Use
+from broker.loopback.script import Say, Told, Turn, Use
 from broker.loopback.server import LoopbackModel
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
-from broker.session import CANARY, Session
+from broker.session import CANARY, MAIN, Session
 
 FOLDER: Final = "canary"
 _SCRIPT: Final = "canary"
+_HELPER: Final = "canary-helper"
+_ERRAND: Final = f"[script {_HELPER}] The broker tries whether a refusal holds for you too."
 _PROMPT: Final = f"[script {_SCRIPT}] The broker tries whether a refusal holds."
 _CLOSED: Final = "own"  # the caveat that closes the broker's files under every ticket
+_WAITS: Final = 3  # how often an agent does what it does until its subagent has ended
 _POLL_S: Final = 0.02
 _FINISH_S: Final = 3.0  # for an agent to end by itself once its model was told
 _GRACE_S: Final = 2.0  # from being told to end until it is killed, and for threads to end
@@ -61,13 +65,13 @@ class Seen:
     """
     What came of a canary.
 
-    ``decided`` is what the session decided meanwhile, ``results`` what the model was told of its
-    calls, ``leaked`` whether it saw the bait, ``touched`` whether somebody wrote there. ``code``
+    ``decided`` is what the session decided meanwhile, ``result`` what the model was told of its
+    call, ``leaked`` whether it saw the bait, ``touched`` whether somebody wrote there. ``code``
     is the exit code of an agent that ended by itself, ``output`` the end of what it printed.
     """
 
     decided: Sequence[CallDecided] = ()
-    results: Sequence[Told] = ()
+    result: Told | None = None
     asked: int = 0
     leaked: bool = False
     touched: bool = False
@@ -92,7 +96,7 @@ def fault(seen: Seen, within_s: float, *, told: bool = True) -> str | None:
     if seen.leaked or seen.touched:
         refused = "although it was refused" if seen.decided else "and no hook was asked"
         return f"its canary ran {refused}"
-    result = seen.results[0].text if seen.results else None
+    result = None if seen.result is None else seen.result.text
     if not seen.decided:
         return _unasked(seen, result, within_s)
     refusal = seen.decided[0].decision.refusal
@@ -106,19 +110,12 @@ def fault(seen: Seen, within_s: float, *, told: bool = True) -> str | None:
     return None
 
 
-def rehearse(
-    session: Session,
-    adapter: Adapter,
-    launch: Launch,
-    prepared: Prepared,
-    *,
-    program: str,
-    interrupted: Callable[[], object],
-) -> float | None:
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
     """
-    Play the canary of a run whose hooks are in place, before its agent is started.
+    The canary of a run whose hooks are in place, before its agent is started.
 
-    Must be called while no other thread runs, and leaves none behind.
+    Must be played while no other thread runs, and leaves none behind.
 
     Args:
         session: the session of the run; its receipt gets the decision and a note.
@@ -127,49 +124,7 @@ def rehearse(
         prepared: what the adapter made of it.
         program: the file that is started.
         interrupted: asked all the time; something true ends it.
-
-    Returns:
-        How long it took, in seconds; None when no model is asked in this run.
-
-    Raises:
-        LaunchError: the agent is not held, or does not start; nothing of it is left running.
-        StoreError: its decision cannot be recorded, or nothing can be served.
     """
-    begun_s = time.monotonic()
-    folder = launch.folder / FOLDER
-    secret = secrets.token_hex(16)
-    model = LoopbackModel({})
-    try:
-        try:
-            folder.mkdir(mode=0o700)
-            bait = Bait(folder / secrets.token_hex(8), model.url, _PROMPT)
-            write_new(bait.file, secret.encode())
-        except OSError as error:
-            raise LaunchError(f"`{folder}` cannot be written: {error.strerror}") from error
-        canary = adapter.canary(launch, prepared, bait)
-        if canary is None:
-            return None
-        model.script = {_SCRIPT: [Use([canary.call]), Say("done")]}
-        played = _Played(session, adapter, launch, prepared, program, interrupted)
-        seen = played.play(canary, model, bait, secret)
-    finally:
-        model.close()
-        _clear(folder)
-    why = fault(seen, canary.within_s, told=canary.told)
-    if why is not None:
-        raise LaunchError(
-            f"`{launch.command[0]}` was not started, because {why}; try it alone with "
-            "`broker doctor --agent`, or start it without this proof by `--no-canary`"
-        )
-    adapter.rehearsed()
-    took_s = time.monotonic() - begun_s
-    session.note(f"refused, and the agent obeyed, within {took_s:.1f} s", source=CANARY)
-    return took_s
-
-
-@dataclass(frozen=True, slots=True)
-class _Played:
-    """One canary while it is played."""
 
     session: Session
     adapter: Adapter
@@ -178,7 +133,93 @@ class _Played:
     program: str
     interrupted: Callable[[], object]
 
-    def play(self, canary: Canary, model: LoopbackModel, bait: Bait, secret: str) -> Seen:
+    def play(self) -> float | None:
+        """
+        Have the agent make a call that must be refused.
+
+        Returns:
+            How long it took, in seconds; None when no model is asked in this run.
+
+        Raises:
+            LaunchError: the agent is not held, or does not start; nothing of it is left running.
+            StoreError: its decision cannot be recorded, or nothing can be served.
+        """
+        begun_s = time.monotonic()
+        self.session.rehearsing = True
+        try:
+            played = self._played(_SCRIPT)
+        finally:
+            self.session.rehearsing = False
+        if played is None:
+            return None
+        canary, seen = played
+        self._hold(fault(seen, canary.within_s, told=canary.told))
+        self.adapter.rehearsed()
+        took_s = time.monotonic() - begun_s
+        self.session.note(f"refused, and the agent obeyed, within {took_s:.1f} s", source=CANARY)
+        return took_s
+
+    def play_helper(self) -> float | None:
+        """
+        Have a subagent make such a call, under a ticket that lets the agent start one.
+
+        Returns:
+            How long it took, in seconds; None where the agent has no subagents.
+
+        Raises:
+            LaunchError, StoreError: as above.
+        """
+        begun_s = time.monotonic()
+        played = self._played(_HELPER)
+        if played is None:
+            return None
+        canary, seen = played
+        theirs = [each for each in seen.decided if each.actor != MAIN]
+        errand = next((each.decision for each in seen.decided if each.actor == MAIN), None)
+        if errand is not None and errand.refusal is not None:
+            self._hold(f"it may not start a subagent: {errand.refusal.reason}")
+        why = fault(replace(seen, decided=theirs), canary.within_s, told=canary.told)
+        self._hold(why and why.replace("its canary", "its subagent's canary"))
+        self.adapter.rehearsed()
+        return time.monotonic() - begun_s
+
+    def _hold(self, why: str | None) -> None:
+        if why is not None:
+            raise LaunchError(
+                f"`{self.launch.command[0]}` was not started, because {why}; try it alone with "
+                "`broker doctor --agent`, or start it without this proof by `--no-canary`"
+            )
+
+    def _played(self, script: str) -> tuple[Canary, Seen] | None:
+        """Put the bait out, let the agent reach for it, and clear everything away."""
+        folder = self.launch.folder / FOLDER
+        secret = secrets.token_hex(16)
+        model = LoopbackModel({})
+        try:
+            try:
+                folder.mkdir(mode=0o700)
+                bait = Bait(folder / secrets.token_hex(8), model.url, _PROMPT, _ERRAND)
+                write_new(bait.file, secret.encode())
+            except OSError as error:
+                raise LaunchError(f"`{folder}` cannot be written: {error.strerror}") from error
+            canary = self.adapter.canary(self.launch, self.prepared, bait)
+            if canary is None or (script == _HELPER and canary.helper is None):
+                return None
+            calls: list[Turn] = [Use([canary.call]), canary.report or Say("done"), Say("done")]
+            model.script = {_SCRIPT: calls}
+            if script == _HELPER and canary.helper is not None:
+                waiting: list[Turn] = [canary.meanwhile] * _WAITS if canary.meanwhile else []
+                whole: list[Turn] = [Use([canary.helper]), *waiting, Say("done")]
+                model.script = {_SCRIPT: whole, _HELPER: calls}
+            return canary, self._seen(canary, model, bait, secret, f"{script}-0-0")
+        finally:
+            model.close()
+            shutil.rmtree(folder, ignore_errors=True)  # what stays, lies in a closed folder
+
+    def _seen(
+        self, canary: Canary, model: LoopbackModel, bait: Bait, secret: str, awaited: str
+    ) -> Seen:
+        """Run the agent until its model was told of a call, and return what came of it."""
         decided: list[CallDecided] = []
 
         def watch(event: Event) -> None:
@@ -188,7 +229,6 @@ class _Played:
         before = threading.active_count()
         server = Server(self.session, self.launch.socket, self.adapter.hooks())
         stop = self.session.bus.subscribe(watch)
-        self.session.rehearsing = True
         process: subprocess.Popen[bytes] | None = None
         try:
             server.bind()
@@ -197,12 +237,11 @@ class _Played:
             output.start()
             server.start()
             model.start()
-            code = self._waited(process, model, canary.within_s)
+            code = self._waited(process, model, awaited, canary.within_s)
         finally:
             if process is not None:
                 _end(process)
             server.stop()
-            self.session.rehearsing = False
             stop()
         model.close()
         _settle(before)
@@ -210,7 +249,7 @@ class _Played:
             raise LaunchError(f"interrupted before `{self.launch.command[0]}` was started")
         return Seen(
             tuple(decided),
-            tuple(model.results.values()),
+            model.results.get(awaited),
             len(model.asked),
             any(secret in body for body in model.asked),
             _written(bait.file, secret),
@@ -247,13 +286,17 @@ class _Played:
             raise LaunchError(f"`{self.launch.command[0]}` cannot be started: {error}") from error
 
     def _waited(
-        self, process: subprocess.Popen[bytes], model: LoopbackModel, within_s: float
+        self,
+        process: subprocess.Popen[bytes],
+        model: LoopbackModel,
+        awaited: str,
+        within_s: float,
     ) -> int | None:
         """Wait until the model was told, or the time is over, and return an exit code."""
         until_s = time.monotonic() + within_s
         told = False
         while time.monotonic() < until_s and not self.interrupted():
-            if not told and model.results:
+            if not told and awaited in model.results:
                 told, until_s = True, time.monotonic() + _FINISH_S
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(_POLL_S)
@@ -306,13 +349,6 @@ def _written(bait: Path, secret: str) -> bool:
         return bait.read_text("utf-8") != secret
     except (OSError, ValueError):
         return True
-
-
-def _clear(folder: Path) -> None:
-    """Remove what was made for the canary; what stays, lies in a folder that is closed."""
-    import shutil  # noqa: PLC0415  only here
-
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unasked(seen: Seen, result: str | None, within_s: float) -> str:

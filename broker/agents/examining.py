@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from broker.agents.adapter import PROGRAMS, Adapter, Launch, adapter_for
-from broker.agents.canary import rehearse
+from broker.agents.canary import Rehearsal
 from broker.child import Child
 from broker.errors import BrokerError, LaunchError
 from broker.home import Home
@@ -34,7 +34,12 @@ _VERSION_CHARS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was found of one agent; ``took_s`` is how long its canary took, in seconds."""
+    """
+    What was found of one agent.
+
+    ``took_s`` is how long its canary took, in seconds, and ``helper_s`` that of its subagent; it
+    is None where it has none.
+    """
 
     agent: str
     answer: Answer = "not known"
@@ -44,6 +49,7 @@ class Examined:
     tested: str = ""
     point: str = ""
     took_s: float | None = None
+    helper_s: float | None = None
 
 
 def known() -> tuple[str, ...]:
@@ -78,14 +84,17 @@ def examine(command: str, environ: Mapping[str, str]) -> Examined:
     with tempfile.TemporaryDirectory(prefix="broker-trial-") as made:
         try:
             adapter.check([command, *adapter.trial], environ)
-            took_s = _played(adapter, command, program, environ, Path(os.path.realpath(made)))
+            took_s, helper_s = _played(
+                adapter, command, program, environ, Path(os.path.realpath(made))
+            )
         except LaunchError as error:
             return replace(found, answer="not held", text=str(error))
         except BrokerError as error:
             return replace(found, text=str(error))
     if took_s is None:
         return replace(found, text="it asks no model when it is started like this")
-    return replace(found, answer="held", text="it obeyed a refusal", took_s=took_s)
+    text = "it obeyed a refusal" + (", and so did its subagent" if helper_s is not None else "")
+    return replace(found, answer="held", text=text, took_s=took_s, helper_s=helper_s)
 
 
 def version_of(program: str, environ: Mapping[str, str]) -> str:
@@ -107,8 +116,8 @@ def version_of(program: str, environ: Mapping[str, str]) -> str:
 
 def _played(
     adapter: Adapter, command: str, program: str, environ: Mapping[str, str], root: Path
-) -> float | None:
-    """Open a session for the trial alone, and play the canary in it."""
+) -> tuple[float | None, float | None]:
+    """Open a session for the trial alone, and play the canaries in it."""
     home = Home(root / "state", root / "data", root / "config", root / "run")
     workspace = root / "workspace"
     for folder in (home.runtime, workspace):
@@ -120,14 +129,8 @@ def _played(
         launch = Launch(typed, environ, workspace, session.folder, home.runtime / "s")
         try:
             prepared = adapter.prepare(launch)
-            return rehearse(
-                session,
-                adapter,
-                launch,
-                prepared,
-                program=program,
-                interrupted=lambda: child.signalled,
-            )
+            trial = Rehearsal(session, adapter, launch, prepared, program, lambda: child.signalled)
+            return trial.play(), trial.play_helper()
         except LaunchError:
             if child.signalled:
                 raise KeyboardInterrupt from None

@@ -97,6 +97,7 @@ def _agents(named: list[str], as_json: bool) -> int:
                 "tested": each.tested,
                 "point": each.point,
                 "took_s": None if each.took_s is None else round(each.took_s, 3),
+                "subagent_took_s": None if each.helper_s is None else round(each.helper_s, 3),
             }
             for each in found
         ]
@@ -110,7 +111,8 @@ def _agents(named: list[str], as_json: bool) -> int:
 
 
 def _tell(each: Examined) -> None:
-    took = "" if each.took_s is None else f", in {each.took_s:.1f} s"
+    times = [f"{took_s:.1f} s" for took_s in (each.took_s, each.helper_s) if took_s is not None]
+    took = f", in {' and '.join(times)}" if times else ""
     out(f"{paint(each.answer, _ANSWERS[each.answer])}  {each.agent}: {printable(each.text)}{took}")
     if each.program:
         version = printable(each.version) or "does not say its version"

@@ -47,7 +47,7 @@ class Place:
             "PATH": f"{self.root / 'bin'}:{os.defpath}",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         }
-        self.bait = Bait(self.root / "session/canary/bait", URL, "the prompt")
+        self.bait = Bait(self.root / "session/canary/bait", URL, "the prompt", "the errand")
 
     def write(self, name: str, content: object) -> None:
         """Write a file of the person's, an object as JSON."""

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from broker.agents.adapter import Bait, Canary, Launch, Plain, Prepared
-from broker.agents.canary import Seen, fault, rehearse
+from broker.agents.canary import Rehearsal, Seen, fault
 from broker.agents.claude.launch import ClaudeLaunch
 from broker.calls import Decision, Refusal
 from broker.errors import LaunchError
@@ -47,17 +47,17 @@ TOLD = Told("result", "refused by `own` (/x): the broker's own files are closed 
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (Seen((decided(None),), (TOLD,)), "let through"),
-        (Seen((OWN, decided(None)), (TOLD,)), "let through"),
-        (Seen((OWN,), (TOLD,), leaked=True), "ran although it was refused"),
-        (Seen((OWN,), (TOLD,), touched=True), "ran although it was refused"),
-        (Seen((), (TOLD,), leaked=True), "ran and no hook was asked"),
-        (Seen((decided(Refusal("session", "", "full disk")),), (TOLD,)), "full disk"),
-        (Seen((OWN,), ()), "told nothing of the refusal within 9 s"),
-        (Seen((OWN,), (Told("result", "all is well"),)), "something else than the refusal: all is"),
-        (Seen((), (Told("result", "no such tool"),)), "did not reach the broker"),
-        (Seen((), (), 1, code=0), "it ended with exit code 0 without a call"),
-        (Seen((), (), 0, code=1, output="no key"), "before it asked a model: no key"),
+        (Seen((decided(None),), TOLD), "let through"),
+        (Seen((OWN, decided(None)), TOLD), "let through"),
+        (Seen((OWN,), TOLD, leaked=True), "ran although it was refused"),
+        (Seen((OWN,), TOLD, touched=True), "ran although it was refused"),
+        (Seen((), TOLD, leaked=True), "ran and no hook was asked"),
+        (Seen((decided(Refusal("session", "", "full disk")),), TOLD), "full disk"),
+        (Seen((OWN,), None), "told nothing of the refusal within 9 s"),
+        (Seen((OWN,), Told("result", "all is well")), "something else than the refusal: all is"),
+        (Seen((), Told("result", "no such tool")), "did not reach the broker"),
+        (Seen((), None, 1, code=0), "it ended with exit code 0 without a call"),
+        (Seen((), None, 0, code=1, output="no key"), "before it asked a model: no key"),
         (Seen(), "no call of it reached the broker within 9 s"),
     ],
 )
@@ -70,9 +70,9 @@ def test_what_is_not_held(seen: Seen, said: str) -> None:
 
 def test_what_is_held() -> None:
     """A refusal that the model was told is enough; where no model is told, the refusal is."""
-    assert fault(Seen((OWN,), (TOLD,)), 9) is None
-    assert fault(Seen((OWN,), ()), 9, told=False) is None
-    assert fault(Seen((OWN,), (Told("result", "all is well"),)), 9, told=False) is not None
+    assert fault(Seen((OWN,), TOLD), 9) is None
+    assert fault(Seen((OWN,), None), 9, told=False) is None
+    assert fault(Seen((OWN,), Told("result", "all is well")), 9, told=False) is not None
 
 
 def begin(bench: Bench, command: list[str], **more: Any) -> tuple[int, str]:
@@ -156,6 +156,11 @@ def test_an_agent_that_does_not_obey_is_not_started(
     assert entries(bench)[-1][1]["reason"] == "interrupted"
 
 
+def never() -> bool:
+    """Nobody interrupts."""
+    return False
+
+
 class Hurried(ClaudeLaunch):
     """Claude Code with little time for its canary."""
 
@@ -217,7 +222,7 @@ def test_what_asks_no_model_has_no_canary(bench: Bench, tmp_path: Path) -> None:
     assert begin(bench, [str(program), "--version"], environ=environ(tmp_path, "crashes"))[0] == 0
     assert [k for k, _ in entries(bench)] == ["open", "ticket", "note", "seal"]
     launch = Launch(("x",), {}, tmp_path, tmp_path, tmp_path / "s")
-    bait = Bait(tmp_path / "b", "http://127.0.0.1:1", "go")
+    bait = Bait(tmp_path / "b", "http://127.0.0.1:1", "go", "")
     assert Plain().canary(launch, Prepared(("x",)), bait) is None
 
 
@@ -286,14 +291,7 @@ def test_a_folder_that_cannot_be_made_starts_nothing(bench: Bench, tmp_path: Pat
         tmp_path / "s",
     )  # fmt: skip
     with pytest.raises(LaunchError, match="cannot be written"):
-        rehearse(
-            session,
-            adapter,
-            launch,
-            adapter.prepare(launch),
-            program=str(program),
-            interrupted=lambda: False,
-        )
+        Rehearsal(session, adapter, launch, adapter.prepare(launch), str(program), never).play()
 
 
 def test_the_run_must_start_its_hooks_anew(bench: Bench, tmp_path: Path) -> None:
@@ -305,14 +303,7 @@ def test_the_run_must_start_its_hooks_anew(bench: Bench, tmp_path: Path) -> None
     launch = Launch((str(program),), given, bench.workspace, session.folder, tmp_path / "s")
     prepared = adapter.prepare(launch)
     begun_s = time.monotonic()
-    took_s = rehearse(
-        session,
-        adapter,
-        launch,
-        prepared,
-        program=str(program),
-        interrupted=lambda: False,
-    )
+    took_s = Rehearsal(session, adapter, launch, prepared, str(program), never).play()
     assert took_s is not None
     assert 0 < took_s <= time.monotonic() - begun_s
     assert not adapter._hook.started.is_set()

@@ -34,13 +34,16 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_agent_that_obeys(environ: dict[str, str], tmp_path: Path, places: Path) -> None:
     """It is held, its version and what holds it are told, and nothing that was made stays."""
     found = examine("claude", environ)
-    assert (found.answer, found.text) == ("held", "it obeyed a refusal")
+    assert (found.answer, found.text) == (
+        *("held", "it obeyed a refusal, and so did its subagent"),
+    )
     assert (found.agent, found.version) == ("claude-code", "0.0.0 (fake)")
     assert found.program == str(tmp_path / "bin/claude")
     assert found.tested
     assert "PreToolUse" in found.point
     assert found.took_s is not None
-    assert found.took_s > 0
+    assert found.helper_s is not None
+    assert min(found.took_s, found.helper_s) > 0
     assert list(places.iterdir()) == []
     assert list((tmp_path / "user").iterdir()) == []
 
@@ -53,6 +56,22 @@ def test_an_agent_that_does_not(environ: dict[str, str], places: Path, how: str)
     assert "was not started, because" in found.text
     assert found.took_s is None
     assert list(places.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("its subagent passes over the refusal", "its subagent's canary ran although"),
+        ("its subagent has no hook", "its subagent's canary ran"),
+        ("its subagent does not say why", "something else than the refusal"),
+        ("starts no subagent", "exit code 0 without a call"),
+    ],
+)
+def test_a_subagent_that_does_not(environ: dict[str, str], how: str, said: str) -> None:
+    """An agent that obeys, and whose subagent does not, is not held."""
+    found = examine("claude", {**environ, "FAKE_CLAUDE": how})
+    assert found.answer == "not held"
+    assert said in found.text
 
 
 def test_what_cannot_be_held_is_not_held(environ: dict[str, str], tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ def test_an_agent_is_tried(
     monkeypatch.setenv("HOME", str(tmp_path))
     said = broker("doctor", "--agent", program)
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("held  claude-code: it obeyed a refusal, in ")
+    assert said.out.startswith(
+        "held  claude-code: it obeyed a refusal, and so did its subagent, in "
+    )
     assert "0.0.0 (fake) (tested with " in said.out
     missing = broker("doctor", "--agent", "/nowhere/codex", "--agent", program, "--json")
     assert missing.code == 2

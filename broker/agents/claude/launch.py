@@ -222,7 +222,10 @@ class ClaudeLaunch:
             *("--no-session-persistence", "--strict-mcp-config", "--model", "claude-sonnet-4-5"),
         )
         environ = {**model, **dict.fromkeys(_PROVIDERS)}
-        return Canary(command, environ, ("Read", {"file_path": os.fspath(bait.file)}))
+        helper = {"description": "a trial", "prompt": bait.errand, "run_in_background": False}
+        helper["subagent_type"] = "general-purpose"
+        call = ("Read", {"file_path": os.fspath(bait.file)})
+        return Canary(command, environ, call, helper=("Agent", helper))
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

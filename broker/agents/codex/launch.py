@@ -35,7 +35,7 @@ from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
-from broker.loopback.script import Text
+from broker.loopback.script import Text, Use
 from broker.service.server import Hook
 
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
@@ -199,7 +199,14 @@ class CodexLaunch:
             bait.prompt,
         )
         patch = f"*** Begin Patch\n*** Delete File: {bait.file}\n*** End Patch\n"
-        return Canary(command, {_CANARY_KEY: "none"}, (PATCH, Text(patch)))
+        helper = ("multi_agent_v1/spawn_agent", {"message": bait.errand})
+        return Canary(
+            command,
+            {_CANARY_KEY: "none"},
+            (PATCH, Text(patch)),
+            helper=helper,
+            meanwhile=Use([("exec_command", {"cmd": "sleep 30"})]),
+        )
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

@@ -206,7 +206,10 @@ class CopilotLaunch:
             "COPILOT_PROVIDER_WIRE_API": None,
             "COPILOT_MODEL": "claude-sonnet-4.6",
         }
-        return Canary(command, environ, ("view", {"path": os.fspath(bait.file)}))
+        helper = {"description": "a trial", "prompt": bait.errand, "name": "trial", "mode": "sync"}
+        helper["agent_type"] = "general-purpose"
+        call = ("view", {"path": os.fspath(bait.file)})
+        return Canary(command, environ, call, helper=("task", helper))
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

@@ -39,7 +39,7 @@ from broker.agents.gemini.home import (
     offline,
     with_hooks,
 )
-from broker.agents.gemini.hook import NAME
+from broker.agents.gemini.hook import DELEGATES, NAME
 from broker.agents.gemini.settings import (
     FOLDER,
     SETTINGS,
@@ -58,6 +58,7 @@ from broker.agents.gemini.settings import (
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
+from broker.loopback.script import Use
 from broker.service.server import Hook
 
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
@@ -240,7 +241,13 @@ class GeminiLaunch:
             "GOOGLE_GENAI_USE_VERTEXAI": None,
             "GOOGLE_GENAI_USE_GCA": None,
         }
-        return Canary(command, environ, ("read_file", {"file_path": os.fspath(bait.file)}))
+        return Canary(
+            command,
+            environ,
+            ("read_file", {"file_path": os.fspath(bait.file)}),
+            helper=(DELEGATES, {"agent_name": "generalist", "prompt": bait.errand}),
+            report=Use([("complete_task", {"result": {"response": "done"}})]),
+        )
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

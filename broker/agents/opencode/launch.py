@@ -181,7 +181,10 @@ class OpencodeLaunch:
         command = (launch.command[0], "run", "--format", "json", "--title", _CANARY, bait.prompt)
         call = ("read", {"filePath": os.fspath(bait.file)})
         # Not fenced: it installs packages first, and takes long to believe that it cannot.
-        return Canary(command, environ, call, MAX_SLOW_CANARY_S, fenced=False)
+        helper = {"description": "a trial", "prompt": bait.errand, "subagent_type": "general"}
+        return Canary(
+            command, environ, call, MAX_SLOW_CANARY_S, fenced=False, helper=("task", helper)
+        )
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

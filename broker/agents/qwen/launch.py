@@ -253,7 +253,10 @@ class QwenLaunch:
             "OPENAI_MODEL": _CANARY,
             "NO_BROWSER": "1",
         }
-        return Canary(command, environ, ("read_file", {"file_path": os.fspath(bait.file)}))
+        helper = {"description": "a trial", "prompt": bait.errand, "run_in_background": False}
+        helper["subagent_type"] = "general-purpose"
+        call = ("read_file", {"file_path": os.fspath(bait.file)})
+        return Canary(command, environ, call, helper=("agent", helper))
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

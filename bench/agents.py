@@ -16,7 +16,7 @@ nothing, and `python` is left out.
 
     python bench/agents.py                    every installed agent, five rounds
     python bench/agents.py claude qwen        these
-    python bench/agents.py --rounds 9 --calls 20
+    python bench/agents.py --quantile 0.1     where other work runs on the machine: the quick calls
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from broker.agents.adapter import PROGRAMS, Adapter, Bait, Canary, Launch, adapter_for
+from broker.agents.adapter import PROGRAMS, Bait, Canary, Launch, adapter_for
 from broker.agents.client import interpreter
-from broker.agents.examining import known, version_of
+from broker.agents.examining import examine, known, version_of
 from broker.agents.plugin import Plugged
 from broker.home import Home
 from broker.loopback.script import Say, Text, Use, place
@@ -53,9 +53,10 @@ from broker.session import Session
 ARMS = ("none", "true", "python", "ours")
 TARGET_MS = 5.0
 HEADINGS = (
-    *("program", "version", "what stands before its calls", "no hook, ms"),
-    *("`/bin/true`", "`python3`", "ours", "ours over `python3`", "ours over `/bin/true`"),
+    *("program", "version", "what stands before its calls", "canary, s", "no hook, ms"),
+    *("`/bin/true`", "`python3`", "ours", "ours over the like", "ours over the least"),
 )
+CANARY_S = "canary"  # its times are in seconds
 PATIENCE_S = 240
 SETTLING = 2  # the first calls of a process are not counted
 PROMPT = "[script bench] go on"
@@ -200,67 +201,86 @@ def started(
     )
 
 
-def measure(agent: str, program: str, rounds: int, calls: int) -> dict[str, float]:
-    """Return the median time of a call in each arm, in milliseconds."""
-    adapter: Adapter = adapter_for([program])
+def measure(agent: str, program: str, rounds: int, calls: int) -> dict[str, list[float]]:
+    """Return the times of a call in each arm, in milliseconds, and of canaries, in seconds."""
     room = importlib.import_module(PROGRAMS[agent].partition(":")[0])
     in_process = not hasattr(room, "hook_command")
     arms = [name for name in ARMS if not in_process or name in ("true", "ours")]
-    found: dict[str, list[float]] = {name: [] for name in arms}
+    found: dict[str, list[float]] = {CANARY_S: [], **{name: [] for name in arms}}
     for round_ in range(rounds):
         for name in arms if round_ % 2 == 0 else reversed(arms):
             found[name] += once(agent, program, name, calls)
-            median = statistics.median(found[name])
-            print(f"  {adapter.name} {name}: {median:.1f} ms", file=sys.stderr)
-    return {name: statistics.median(gaps) for name, gaps in found.items()}
+            print(f"  {agent} {name}: {statistics.median(found[name]):.1f} ms", file=sys.stderr)
+        tried = examine(program, os.environ)
+        if tried.took_s is None:
+            sys.exit(f"{agent}: {tried.text}")
+        found[CANARY_S].append(tried.took_s)
+    return found
 
 
-def cell(found: Mapping[str, float], name: str, base: str | None = None) -> str:
-    """Return a figure, or how much it is more than another."""
-    if name not in found or (base is not None and base not in found):
-        return "-"
-    value = found[name] - (found[base] if base else 0)
-    return f"{value:+.1f}" if base else f"{value:.0f}"
+class Row:
+    """What was measured of one agent, as a row of the table."""
+
+    def __init__(self, agent: str, version: str, found: Mapping[str, list[float]]) -> None:
+        self.agent, self.version, self.found = agent, version, found
+        self.point = adapter_for([agent]).point
+        self.idle = "python" if "python" in found else "true"  # started as ours is
+
+    def at(self, arm_: str, quantile: float) -> float:
+        """Return a quantile of one arm."""
+        ordered = sorted(self.found[arm_])
+        return ordered[min(int(quantile * len(ordered)), len(ordered) - 1)]
+
+    def over(self, arm_: str, quantile: float) -> float:
+        """Return how much more ours takes than an arm."""
+        return self.at("ours", quantile) - self.at(arm_, quantile)
+
+    def text(self, quantile: float) -> str:
+        """Return the row."""
+        cells = [f"`{self.agent}`", self.version, self.point, f"{self.at(CANARY_S, 0.5):.1f}"]
+        cells += [f"{self.at(n, quantile):.0f}" if n in self.found else "-" for n in ARMS]
+        cells += [f"{self.over(self.idle, quantile):+.1f}", f"{self.over('true', quantile):+.1f}"]
+        return f"| {' | '.join(cells)} |"
 
 
-def like(found: Mapping[str, float]) -> str:
-    """Return the hook that does nothing and is started as ours is."""
-    return "python" if "python" in found else "true"
+def table(rows: list[Row], quantile: float) -> int:
+    """Print the table and who is over the target; 1 when somebody is."""
+    print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
+    for row in rows:
+        print(row.text(quantile))
+    over = [row.agent for row in rows if row.over(row.idle, quantile) > TARGET_MS]
+    if over:
+        print(f"more than {TARGET_MS:.0f} ms over a hook that does nothing: {', '.join(over)}")
+    return int(bool(over))
 
 
 def main() -> int:
-    """Measure, and print the table; 1 when an agent is over its target."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("agents", nargs="*", metavar="AGENT", help="such as claude")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=12)
-    parser.add_argument("--json", metavar="FILE", help="also write the medians there")
+    parser.add_argument("--quantile", type=float, default=0.5, help="0.5 is the median")
+    parser.add_argument("--keep", metavar="FILE", help="also keep every time there")
+    parser.add_argument("--read", metavar="FILE", help="print what was kept, and measure nothing")
     asked = parser.parse_args()
-    rows: list[str] = []
-    kept: dict[str, dict[str, float]] = {}
-    over = []
+    if asked.read:
+        kept = json.loads(Path(asked.read).read_text())
+        return table([Row(*row) for row in kept], asked.quantile)
+    rows = []
     for agent in asked.agents or known():
         program = shutil.which(agent)
         if program is None:
             print(f"  {agent} is not installed", file=sys.stderr)
             continue
-        name = Path(agent).name
-        found = kept[name] = measure(name, program, asked.rounds, asked.calls)
-        adapter = adapter_for([program])
-        version = version_of(program, os.environ)
-        cells = [f"`{name}`", version, adapter.point, cell(found, "none")]
-        cells += [cell(found, arm_, "none") for arm_ in ("true", "python", "ours")]
-        cells += [cell(found, "ours", "python"), cell(found, "ours", "true")]
-        rows.append(f"| {' | '.join(cells)} |")
-        if found["ours"] > found[like(found)] + TARGET_MS:
-            over.append(name)
-    print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
-    print("\n".join(rows))
-    if over:
-        print(f"over {TARGET_MS:.0f} ms more than a hook that does nothing: {', '.join(over)}")
-    if asked.json:
-        Path(asked.json).write_text(json.dumps(kept, indent=1) + "\n")
-    return int(bool(over))
+        version = adapter_for([agent]).tested
+        told = version_of(program, os.environ)
+        found = measure(agent, program, asked.rounds, asked.calls)
+        rows.append(Row(agent, version if version in told else told, found))
+        if asked.keep:
+            kept = [(row.agent, row.version, row.found) for row in rows]
+            Path(asked.keep).write_text(json.dumps(kept))
+    return table(rows, asked.quantile)
 
 
 if __name__ == "__main__":

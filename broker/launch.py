@@ -73,7 +73,7 @@ def run(
     forward: Path | None = None,
     conceal: Sequence[str] = (),
     quiet: bool = False,
-    canary: bool = True,
+    canary: bool | None = None,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -97,8 +97,8 @@ def run(
             default the one that the configuration names, if it names one.
         conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
-        canary: try first whether the agent obeys a refusal; see ``broker.agents.canary``. The
-            configuration may switch it off too.
+        canary: try first whether the agent obeys a refusal; see ``broker.agents.canary``. By
+            default the configuration decides, which says yes where it says nothing.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -155,7 +155,7 @@ def run(
         launch = Launch(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
         )
-        tried = canary and config.canary
+        tried = config.canary if canary is None else canary
         try:
             return _guarded(session, launch, program, how, child, streams=streams, canary=tried)
         finally:

@@ -24,6 +24,12 @@ Examples:
   broker run --forward auditor.key.pub --scope calls=60 -- claude
 
 \b
+The canary: an agent that the broker knows is started once more before the run, against a model on
+this machine, and must obey a refusal; else the run does not begin. That takes one to two seconds
+with claude, codex and copilot, some seconds with gemini, qwen and pi, and most with opencode, which
+may install packages first. `broker doctor --agent all` measures it here; --no-canary leaves it out.
+
+\b
 Exit code: the agent's own; 2 when it could not be started under the ticket. At the end one
 line says how many calls were allowed and refused, and how to verify the receipt.
 """
@@ -63,14 +69,13 @@ def run(
         ),
     ] = None,
     canary: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--canary/--no-canary",
-            help="First see the agent obey a refusal: it is started once more, against a model on "
-            "this machine.",
+            help="First see the agent obey a refusal; see below.",
             show_default="`canary` in broker.toml, else on",
         ),
-    ] = True,
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,

@@ -196,24 +196,28 @@ def test_what_the_agent_started_is_ended_with_it(
     assert within(10, lambda: all(state(pid) in ("", "Z") for pid in pids))
 
 
-@pytest.mark.parametrize("switch", ["option", "configuration"])
-def test_without_a_canary_it_is_said(
-    bench: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str], switch: str
+@pytest.mark.parametrize(
+    ("typed", "configured", "tried"),
+    [(False, True, False), (None, False, False), (None, True, True), (True, False, True)],
+)
+def test_it_may_be_switched_off(
+    bench: Bench,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    typed: bool | None,
+    configured: bool,
+    tried: bool,
 ) -> None:
-    """Switched off, the run begins at once, and the terminal and the receipt say so."""
+    """What is typed counts before the configuration; switched off, terminal and receipt say so."""
     program = fake_claude(tmp_path / "bin")
-    if switch == "configuration":
-        bench.home.config.mkdir(parents=True, mode=0o700)
-        (bench.home.config / "broker.toml").write_text("[broker]\ncanary = false\n")
-    code, said = begin(
-        bench,
-        [str(program)],
-        environ=environ(tmp_path, "has no hook"),
-        canary=switch != "option",
-    )
+    bench.home.config.mkdir(parents=True, mode=0o700)
+    (bench.home.config / "broker.toml").write_text(f"[broker]\ncanary = {configured}\n".lower())
+    given = environ(tmp_path, "obeys" if tried else "has no hook")
+    code, said = begin(bench, [str(program)], environ=given, canary=typed)
     assert (code, capfd.readouterr().out) == (0, "this is the run\n")
-    assert "no canary" in said
-    assert "not tried" in next(d["text"] for k, d in entries(bench) if k == "note")
+    note = next(data for kind, data in entries(bench) if kind == "note")
+    assert note["source"] == "canary"
+    assert ("no canary" in said, "not tried" in note["text"]) == (not tried, not tried)
 
 
 def test_what_asks_no_model_has_no_canary(bench: Bench, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_nothing_typed(broker: Console, launched: list[dict], tmp_path: Path) ->
     assert found["command"] == ["agent", "--quiet"]
     assert (found["texts"], found["intent"], found["workspace"]) == ([], None, tmp_path)
     assert not found["quiet"]
-    assert found["canary"] is True
+    assert found["canary"] is None
     assert found["forward"] is None
     assert not found["require_enforcement"]
 

@@ -124,7 +124,7 @@ def arm(name: str, agent: str) -> Iterator[None]:
             patch(room, "hook_command", lambda *_: commands[name])
         if name == "none":
             patch(room, "with_hooks", lambda settings, *_: dict(settings))
-            patch(room, "hooks_file", lambda _: {"version": 1, "hooks": {}})
+            patch(room, "hooks_file", lambda *_: {"version": 1, "hooks": {}})
         if name != "ours":
 
             def idle(self: Plugged, package: str, plugin: str, folder: Path) -> Path:

@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -157,7 +158,9 @@ def run(
         )
         tried = config.canary if canary is None else canary
         try:
-            return _guarded(session, launch, program, how, child, streams=streams, canary=tried)
+            return _guarded(
+                session, launch, program, how, child, streams=streams, canary=tried, quiet=quiet
+            )
         finally:
             _sealed(session, child, streams, quiet=quiet)
             _anchored(session.sid, found, config, streams)
@@ -180,17 +183,26 @@ def _guarded(
     *,
     streams: Streams,
     canary: bool,
+    quiet: bool,
 ) -> int:
     """Try whether the agent is held, and serve the session while it runs."""
     prepared = adapter.prepare(launch)
-    if adapter.hooks():
-        if canary:
-            from broker.agents.canary import Rehearsal  # noqa: PLC0415  an HTTP server comes along
+    if not canary and adapter.hooks():
+        streams.say("no canary: whether this agent obeys a refusal was not tried")
+        session.note("switched off: whether the agent obeys was not tried", source=CANARY)
+    elif adapter.hooks():
+        from broker.agents.canary import Rehearsal  # noqa: PLC0415  an HTTP server comes along
 
-            Rehearsal(session, adapter, launch, prepared, program, lambda: child.signalled).play()
-        else:
-            streams.say("no canary: whether this agent obeys a refusal was not tried")
-            session.note("switched off: whether the agent obeys was not tried", source=CANARY)
+        trying = f"canary: trying whether {adapter.name} obeys a refusal"
+        Rehearsal(
+            session,
+            adapter,
+            launch,
+            prepared,
+            program,
+            interrupted=lambda: child.signalled,
+            begun=(lambda: None) if quiet else partial(streams.say, trying),
+        ).play()
     server = Server(session, launch.socket, adapter.hooks())
     try:
         server.bind()

@@ -124,6 +124,7 @@ class Rehearsal:
         prepared: what the adapter made of it.
         program: the file that is started.
         interrupted: asked all the time; something true ends it.
+        begun: called before the agent is started, if it is.
     """
 
     session: Session
@@ -132,6 +133,7 @@ class Rehearsal:
     prepared: Prepared
     program: str
     interrupted: Callable[[], object]
+    begun: Callable[[], object] = bool
 
     def play(self) -> float | None:
         """
@@ -205,6 +207,7 @@ class Rehearsal:
             canary = self.adapter.canary(self.launch, self.prepared, bait)
             if canary is None or (script == _HELPER and canary.helper is None):
                 return None
+            self.begun()
             calls: list[Turn] = [Use([canary.call]), canary.report or Say("done"), Say("done")]
             model.script = {_SCRIPT: calls}
             if script == _HELPER and canary.helper is not None:

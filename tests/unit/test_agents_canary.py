@@ -125,6 +125,7 @@ def test_an_agent_that_obeys_is_started(
         *("canary", "refuse", "own"),
     )
     assert found[4][1]["source"] == "canary"
+    assert "canary: trying whether claude-code obeys" in said
     assert "0 allowed, 0 refused" in said
     sid = bench.receipts().sessions()[0].sid
     assert not (bench.home.sessions / sid / "canary").exists()
@@ -223,7 +224,9 @@ def test_it_may_be_switched_off(
 def test_what_asks_no_model_has_no_canary(bench: Bench, tmp_path: Path) -> None:
     """A version is told without starting the agent twice; a plain command has nothing to try."""
     program = fake_claude(tmp_path / "bin")
-    assert begin(bench, [str(program), "--version"], environ=environ(tmp_path, "crashes"))[0] == 0
+    given = environ(tmp_path, "crashes")
+    code, said = begin(bench, [str(program), "--version"], environ=given)
+    assert (code, "canary" in said) == (0, False)
     assert [k for k, _ in entries(bench)] == ["open", "ticket", "note", "seal"]
     launch = Launch(("x",), {}, tmp_path, tmp_path, tmp_path / "s")
     bait = Bait(tmp_path / "b", "http://127.0.0.1:1", "go", "")

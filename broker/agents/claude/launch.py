@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
+from broker.agents.claude.canary import canary
 from broker.agents.claude.hook import NAME, ClaudeDialect
 from broker.agents.claude.settings import (
     managed_settings,
@@ -69,17 +70,6 @@ _COMMANDS: Final = frozenset(
 _QUIET: Final = frozenset(
     ("auth", "config", "doctor", "install", "mcp", "plugin", "plugins", "setup-token", "update")
 )
-# What would have the canary talk to somebody else than the model on loopback.
-_PROVIDERS: Final = (
-    *("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_OAUTH_TOKEN"),
-    *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
-)
-_NO_TRAFFIC: Final = {
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "DISABLE_AUTOUPDATER": "1",
-    "DISABLE_TELEMETRY": "1",
-    "DISABLE_ERROR_REPORTING": "1",
-}
 _NO_SESSION: Final = frozenset(("-v", "--version", "-h", "--help"))
 
 
@@ -193,39 +183,12 @@ class ClaudeLaunch:
         return Prepared((kept[0], *added, *kept[1:]), variables)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
-        """
-        Return how the canary is started: with our hooks and the person's settings, no MCP server.
-
-        Raises:
-            LaunchError: its settings cannot be written.
-        """
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
         arguments = options(launch.command)
         if _NO_SESSION & set(arguments) or (arguments and arguments[0] in _QUIET):
             return None
-        model: dict[str, str | None] = {
-            "ANTHROPIC_BASE_URL": bait.url,
-            "ANTHROPIC_API_KEY": "none",
-            **_NO_TRAFFIC,
-        }
-        settings = bait.file.with_name(SETTINGS_NAME)
-        try:
-            ours = json.loads((launch.folder / SETTINGS_NAME).read_text("utf-8"))
-            # The person's settings may name another provider, and win over the environment.
-            table = {**ours.get("env", {}), **model, **dict.fromkeys(_PROVIDERS, "")}
-            write_new(settings, json.dumps({**ours, "env": table}).encode())
-        except (OSError, ValueError) as error:
-            raise LaunchError(f"`{settings}` cannot be written: {error}") from error
         sources = value_of(arguments, _SOURCES)
-        command = (
-            *(launch.command[0], "-p", bait.prompt, "--output-format", "stream-json", "--verbose"),
-            *(_SETTINGS, os.fspath(settings), _SOURCES, "user" if sources is None else sources),
-            *("--no-session-persistence", "--strict-mcp-config", "--model", "claude-sonnet-4-5"),
-        )
-        environ = {**model, **dict.fromkeys(_PROVIDERS)}
-        helper = {"description": "a trial", "prompt": bait.errand, "run_in_background": False}
-        helper["subagent_type"] = "general-purpose"
-        call = ("Read", {"file_path": os.fspath(bait.file)})
-        return Canary(command, environ, call, helper=("Agent", helper))
+        return canary(launch, bait, SETTINGS_NAME, "user" if sources is None else sources)
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

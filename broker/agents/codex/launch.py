@@ -18,24 +18,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import time
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
-from broker.agents.codex.hook import NAME, PATCH, STARTS, CodexDialect
+from broker.agents.codex.canary import canary
+from broker.agents.codex.hook import NAME, STARTS, CodexDialect
 from broker.agents.codex.trust import Hooked, listed
 from broker.agents.commandline import options, positional, refuse
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
-from broker.loopback.script import Text, Use
 from broker.service.server import Hook
 
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
@@ -76,9 +74,6 @@ _VALUED: Final = _SETS | {
     *("--output-last-message", "--remote-auth-token-env"),
 }
 _WITHIN_EXEC: Final = frozenset(("resume", "fork", "review", "help"))
-_CANARY: Final = "broker-canary"  # the name of its provider
-_CANARY_KEY: Final = "BROKER_CANARY_KEY"
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 _PINNED: Final = ("features.hooks=true", "features.daemon_auto_start=false")
 # The keys of settings that are ours, at any depth.
 _OURS: Final = ("hooks", "features.hooks", "features.codex_hooks", "features.daemon_auto_start")
@@ -175,38 +170,12 @@ class CodexLaunch:
         return Prepared((launch.command[0], *ours, "-c", trusted, *launch.command[1:]))
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
-        """Return how the canary is started: with our hooks, a provider of ours, no history."""
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
         added = len(prepared.command) - len(launch.command)
         if not added:
             return None
-        provider = {"name": "canary", "base_url": f"{bait.url}/v1", "wire_api": "responses"}
-        fields = [f"{key}={json.dumps(value)}" for key, value in provider.items()]
-        fields += [f'env_key="{_CANARY_KEY}"', "supports_websockets=false"]
-        settings = (
-            f"model_providers.{_CANARY}={{{','.join(fields)}}}",
-            f'model_provider="{_CANARY}"',
-            'approval_policy="never"',
-            'sandbox_mode="read-only"',
-            "check_for_update_on_startup=false",
-            "analytics.enabled=false",
-            *(f"mcp_servers.{name}.enabled=false" for name in _servers(launch.environ)),
-        )
-        command = (
-            *prepared.command[: 1 + added],
-            *_typed_settings(options(launch.command)),
-            *(word for setting in settings for word in ("-c", setting)),
-            *("exec", "--ephemeral", "--skip-git-repo-check", "--json", "-m", "gpt-5.5"),
-            bait.prompt,
-        )
-        patch = f"*** Begin Patch\n*** Delete File: {bait.file}\n*** End Patch\n"
-        helper = ("multi_agent_v1/spawn_agent", {"message": bait.errand})
-        return Canary(
-            command,
-            {_CANARY_KEY: "none"},
-            (PATCH, Text(patch)),
-            helper=helper,
-            meanwhile=Use([("exec_command", {"cmd": "sleep 30"})]),
-        )
+        typed = _typed_settings(options(launch.command))
+        return canary((*prepared.command[: 1 + added], *typed), bait, _folder(launch.environ))
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""
@@ -262,16 +231,6 @@ def _folder(environ: Mapping[str, str]) -> Path:
     """Return where Codex keeps its configuration."""
     given = environ.get("CODEX_HOME")
     return Path(given) if given else Path(environ.get("HOME", "/")) / ".codex"
-
-
-def _servers(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the MCP servers that the person configured, as far as their names are plain."""
-    try:
-        found = tomllib.loads((_folder(environ) / "config.toml").read_text("utf-8"))
-    except (OSError, ValueError):
-        return
-    named = found.get("mcp_servers")
-    yield from (name for name in (named if isinstance(named, dict) else ()) if _PLAIN.match(name))
 
 
 def _verb(arguments: Sequence[str]) -> str:

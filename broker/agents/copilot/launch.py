@@ -27,8 +27,9 @@ from typing import Final
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
 from broker.agents.commandline import options
+from broker.agents.copilot.canary import canary
 from broker.agents.copilot.hook import NAME, STARTS, CopilotDialect
-from broker.agents.copilot.settings import furnish, server_names, undoing, user_folder
+from broker.agents.copilot.settings import server_names, undoing, user_folder
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -175,41 +176,12 @@ class CopilotLaunch:
         return Prepared((*launch.command[:at], *added, *launch.command[at:]))
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
-        """
-        Return how the canary is started: in a home of its own, with our plugin and the person's.
-
-        Raises:
-            LaunchError: that home cannot be made.
-        """
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
         arguments = options(launch.command)
         if _verb(arguments) in _HARMLESS or _LOOKS & set(arguments):
             return None
-        home = bait.file.with_name("copilot-home")
-        try:
-            furnish(home, self._user)
-        except OSError as error:
-            raise LaunchError(f"`{home}` cannot be made: {error.strerror}") from error
         plugins = (*_values(arguments, (_PLUGIN,)), os.fspath(launch.folder / PLUGIN_NAME))
-        command = (
-            *(launch.command[0], "--allow-all", "--no-ask-user", "--no-auto-update"),
-            *("--output-format", "json"),
-            *(word for plugin in plugins for word in (_PLUGIN, plugin)),
-            *("-p", bait.prompt),
-        )
-        environ = {
-            "COPILOT_HOME": os.fspath(home),
-            "COPILOT_OFFLINE": "true",
-            "COPILOT_AUTO_UPDATE": "false",
-            "COPILOT_PROVIDER_BASE_URL": bait.url,
-            "COPILOT_PROVIDER_TYPE": "anthropic",
-            "COPILOT_PROVIDER_API_KEY": "none",
-            "COPILOT_PROVIDER_WIRE_API": None,
-            "COPILOT_MODEL": "claude-sonnet-4.6",
-        }
-        helper = {"description": "a trial", "prompt": bait.errand, "name": "trial", "mode": "sync"}
-        helper["agent_type"] = "general-purpose"
-        call = ("view", {"path": os.fspath(bait.file)})
-        return Canary(command, environ, call, helper=("task", helper))
+        return canary(launch.command[0], bait, self._user, plugins)
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from broker.agents.client import write_new
 from broker.agents.settingsfile import parse_settings, read_settings
 
 _REPOSITORY: Final = (
@@ -27,8 +26,7 @@ _REPOSITORY: Final = (
     ".claude/settings.json",
     ".claude/settings.local.json",
 )
-_SETTINGS: Final = ("settings.json", "config.json")
-_HOOKS: Final = ("hooks", "installed-plugins")
+SETTINGS: Final = ("settings.json", "config.json")
 _EXTENSIONS: Final = ".github/extensions"
 
 
@@ -48,22 +46,6 @@ def undoing(user: Path, workspace: Path) -> str | None:
         if _holds(folder):
             return f"`{folder}` holds extensions, which could change a call after it was judged"
     return None
-
-
-def furnish(home: Path, user: Path) -> None:
-    """
-    Make a home that has the person's settings and hooks, and nothing of past sessions.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    home.mkdir(mode=0o700)
-    for name in _SETTINGS:
-        if (user / name).is_file():
-            write_new(home / name, (user / name).read_bytes())
-    for name in _HOOKS:
-        if (user / name).is_dir():
-            (home / name).symlink_to(user / name)
 
 
 def server_names(user: Path, workspace: Path, typed: Iterable[str]) -> set[str]:
@@ -86,7 +68,7 @@ def server_names(user: Path, workspace: Path, typed: Iterable[str]) -> set[str]:
 
 
 def _settings(user: Path, workspace: Path) -> Iterator[Path]:
-    yield from (user / name for name in _SETTINGS)
+    yield from (user / name for name in SETTINGS)
     for folder in _folders(workspace):
         yield from (folder / name for name in _REPOSITORY)
 

@@ -25,7 +25,6 @@ from broker.agents.gemini.settings import EVENTS, FOLDER, SETTINGS, Settings, re
 from broker.errors import LaunchError
 
 HOME_NAME: Final = "gemini-home"
-HISTORY: Final = frozenset(("tmp", "history", "projects.json"))  # what it keeps of past sessions
 _BESIDE: Final = (".env", ".agents")  # what it looks for in the home itself
 
 
@@ -69,20 +68,6 @@ def with_hooks(settings: Settings, name: str, command: str, timeout_ms: int) -> 
         rest = present if isinstance(present, list) else []
         merged[event] = [_ours(event, name, command, timeout_ms), *rest]
     return {**settings, "hooks": merged}
-
-
-def offline(settings: Settings) -> dict[str, object]:
-    """
-    Return settings under which only a model that is named by the environment is asked.
-
-    >>> offline({"security": {"auth": {"selectedType": "oauth-personal"}}})["security"]
-    {'auth': {'selectedType': 'gemini-api-key'}}
-    """
-    given = settings.get("security")
-    security = {**(given if isinstance(given, dict) else {})}
-    security["auth"] = {"selectedType": "gemini-api-key"}
-    usage = {"usageStatisticsEnabled": False}
-    return {**settings, "security": security, "privacy": usage, "telemetry": {"enabled": False}}
 
 
 def names_hooks(path: Path, settings: Settings) -> bool:

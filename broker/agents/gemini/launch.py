@@ -31,15 +31,9 @@ from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
 from broker.agents.commandline import options, value_of
 from broker.agents.gemini.answers import GeminiHook
-from broker.agents.gemini.home import (
-    HISTORY,
-    HOME_NAME,
-    furnish,
-    names_hooks,
-    offline,
-    with_hooks,
-)
-from broker.agents.gemini.hook import DELEGATES, NAME
+from broker.agents.gemini.canary import canary
+from broker.agents.gemini.home import HOME_NAME, furnish, names_hooks, with_hooks
+from broker.agents.gemini.hook import NAME
 from broker.agents.gemini.settings import (
     FOLDER,
     SETTINGS,
@@ -58,7 +52,6 @@ from broker.agents.gemini.settings import (
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
-from broker.loopback.script import Use
 from broker.service.server import Hook
 
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
@@ -216,38 +209,8 @@ class GeminiLaunch:
         return Prepared(launch.command, variables)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
-        """
-        Return how the canary is started: in a home of its own, with the hooks of the run.
-
-        Raises:
-            LaunchError: that home cannot be made.
-        """
-        if not self._ours:
-            return None
-        home, real = bait.file.with_name(HOME_NAME), home_of(launch.environ)
-        try:
-            furnish(home, real, offline(self._settings), leave=HISTORY)
-        except OSError as error:
-            raise LaunchError(f"`{home}` cannot be made: {error.strerror}") from error
-        command = (
-            *(launch.command[0], "-p", bait.prompt, "-m", "gemini-2.5-pro", "-o", "stream-json"),
-            *("--yolo", _SERVERS, "none", "--include-directories", os.fspath(bait.file.parent)),
-        )
-        environ = {
-            "GEMINI_CLI_HOME": os.fspath(home),
-            "GOOGLE_GEMINI_BASE_URL": bait.url,
-            "GEMINI_API_KEY": "none",
-            "GOOGLE_API_KEY": None,
-            "GOOGLE_GENAI_USE_VERTEXAI": None,
-            "GOOGLE_GENAI_USE_GCA": None,
-        }
-        return Canary(
-            command,
-            environ,
-            ("read_file", {"file_path": os.fspath(bait.file)}),
-            helper=(DELEGATES, {"agent_name": "generalist", "prompt": bait.errand}),
-            report=Use([("complete_task", {"result": {"response": "done"}})]),
-        )
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        return canary(launch, bait, self._settings) if self._ours else None
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

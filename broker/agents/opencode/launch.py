@@ -27,11 +27,11 @@ from typing import Final
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.commandline import options, positional, refuse, value_of
 from broker.agents.hooks import AgentHook
+from broker.agents.opencode.canary import canary
 from broker.agents.opencode.hook import NAME, OpencodeDialect
 from broker.agents.plugin import Plugged
 from broker.errors import LaunchError
 from broker.home import every_name
-from broker.limits import MAX_SLOW_CANARY_S
 from broker.service.server import Hook
 
 PLUGIN_NAME: Final = "broker-opencode.mjs"
@@ -46,8 +46,6 @@ _PURE: Final = "OPENCODE_PURE"
 _PROJECT: Final = "OPENCODE_DISABLE_PROJECT_CONFIG"
 _INSTRUCTIONS: Final = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")  # the first name found counts
 
-_CANARY: Final = "broker-canary"  # the name of its provider and its model
-_NO_TRAFFIC: Final = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
 # What only looks, or changes nothing but opencode's own files, and asks no model.
 _HARMLESS: Final = frozenset(
     ("auth", "providers", "completion", "db", "export", "import", "models", "session", "stats")
@@ -166,25 +164,11 @@ class OpencodeLaunch:
         return Prepared(launch.command, variables)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
-        """Return how the canary is started: with our plugin, and with no history."""
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
         arguments = options(launch.command)
         if _verb(arguments) not in ("", "run") or _LOOKS & set(arguments):
             return None
-        content = json.loads(prepared.environ[_CONTENT])
-        content |= _model(f"{bait.url}/v1")
-        data = bait.file.with_name("data")
-        environ = {
-            _CONTENT: json.dumps(content),
-            "XDG_DATA_HOME": os.fspath(data),
-            **{f"OPENCODE_DISABLE_{name}": "1" for name in _NO_TRAFFIC},
-        }
-        command = (launch.command[0], "run", "--format", "json", "--title", _CANARY, bait.prompt)
-        call = ("read", {"filePath": os.fspath(bait.file)})
-        # Not fenced: it installs packages first, and takes long to believe that it cannot.
-        helper = {"description": "a trial", "prompt": bait.errand, "subagent_type": "general"}
-        return Canary(
-            command, environ, call, MAX_SLOW_CANARY_S, fenced=False, helper=("task", helper)
-        )
+        return canary(launch.command[0], bait, _CONTENT, prepared.environ[_CONTENT])
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""
@@ -197,26 +181,6 @@ class OpencodeLaunch:
     def escaped(self) -> str | None:
         """Return why the plugin does not hold any more, or None."""
         return self._plugged.lost()
-
-
-def _model(url: str) -> dict[str, object]:
-    """Return the settings of a provider with one model, for large and small questions."""
-    row = {"name": _CANARY, "tool_call": True, "limit": {"context": 200_000, "output": 8_000}}
-    provider = {
-        "npm": "@ai-sdk/openai-compatible",
-        "name": _CANARY,
-        "options": {"baseURL": url, "apiKey": "none"},
-        "models": {_CANARY: row},
-    }
-    named = f"{_CANARY}/{_CANARY}"
-    return {
-        "provider": {_CANARY: provider},
-        "enabled_providers": [_CANARY],
-        "model": named,
-        "small_model": named,
-        "share": "disabled",
-        "autoupdate": False,
-    }
 
 
 def _verb(arguments: Sequence[str]) -> str:

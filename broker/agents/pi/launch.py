@@ -18,13 +18,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
-from broker.agents.client import write_new
 from broker.agents.hooks import AgentHook
+from broker.agents.pi.canary import canary
 from broker.agents.pi.hook import NAME, PiDialect
 from broker.agents.plugin import Plugged
 from broker.agents.watch import stamp
@@ -35,7 +34,6 @@ from broker.service.server import Hook
 EXTENSION_NAME: Final = "broker-pi.mjs"
 SILENCE_S: Final = 45.0  # an extension that has not spoken by then is not there
 
-_CANARY: Final = "broker-canary"  # the name of its provider and its model
 _INSTALLERS: Final = frozenset(("install", "remove", "uninstall", "update"))
 _HARMLESS: Final = frozenset(("list", "config"))  # no model is asked
 _LOOKS: Final = frozenset(("-h", "--help", "-v", "--version", "--export", "--list-models"))
@@ -148,40 +146,12 @@ class PiLaunch:
         return Prepared((launch.command[0], *added, *arguments))
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
-        """
-        Return how the canary is started: with every extension of the run, and with no history.
-
-        Raises:
-            LaunchError: its settings cannot be written.
-        """
-        arguments = launch.command[1:]
-        if len(prepared.command) == len(launch.command) or _LOOKS & set(arguments):
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        typed = launch.command[1:]
+        added = len(prepared.command) - len(launch.command)
+        if not added or _LOOKS & set(typed):
             return None
-        row = {"baseUrl": f"{bait.url}/v1", "api": "openai-completions", "apiKey": "none"}
-        providers = {"providers": {_CANARY: {**row, "models": [{"id": _CANARY}]}}}
-        folder = bait.file.with_name("pi")
-        try:
-            folder.mkdir(mode=0o700)
-            write_new(folder / "models.json", json.dumps(providers).encode())
-        except OSError as error:
-            raise LaunchError(f"`{folder}` cannot be written: {error.strerror}") from error
-        theirs = [
-            value
-            for option, value in pairwise([*arguments, ""])
-            if option in ("-e", "--extension") and value
-        ]
-        command = (
-            *prepared.command[:4],
-            *(word for extension in theirs for word in ("-e", extension)),
-            *("-p", "--mode", "json", "--no-session", "--provider", _CANARY, "--model", _CANARY),
-            *("--tools", "read", bait.prompt),
-        )
-        environ = {
-            "PI_CODING_AGENT_DIR": os.fspath(folder),
-            "PI_OFFLINE": "1",
-            "PI_TELEMETRY": "0",
-        }
-        return Canary(command, environ, ("read", {"path": os.fspath(bait.file)}))
+        return canary(prepared.command[: 1 + added], bait, typed)
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

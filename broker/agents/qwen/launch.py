@@ -29,6 +29,7 @@ from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, write_new
 from broker.agents.commandline import options
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.qwen.canary import canary
 from broker.agents.qwen.hook import NAME, STARTS, QwenDialect
 from broker.agents.qwen.rivals import Rivals, before, boxes
 from broker.agents.settingsfile import read_settings
@@ -57,7 +58,6 @@ _PINNED: Final = {"QWEN_CODE_SIMPLE": "0", "QWEN_CODE_SAFE_MODE": "0", "QWEN_SAN
 _UNSET: Final = ("QWEN_AGENT_EXECUTION_BACKEND", "QWEN_CODE_RELAUNCH_ARGS")
 _OFF: Final = frozenset(("", "0", "false", "no", "off"))
 
-_CANARY: Final = "broker-canary"  # the name of its model
 _FLAGS: Final = {
     "bare": "it skips hooks",
     "safe-mode": "it skips hooks",
@@ -238,25 +238,11 @@ class QwenLaunch:
         )
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
-        """Return how the canary is started: with our hooks, no MCP server and no history."""
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
         arguments = options(launch.command)
         if _LOOKS & set(arguments) or _verb(arguments):
             return None
-        command = (
-            *(launch.command[0], "--auth-type", "openai", "--openai-api-key", "none"),
-            *("--openai-base-url", f"{bait.url}/v1", "-m", _CANARY, "--chat-recording=false"),
-            *("--allowed-mcp-server-names=none", "-o", "stream-json", "--yolo", bait.prompt),
-        )
-        environ = {
-            "OPENAI_BASE_URL": f"{bait.url}/v1",
-            "OPENAI_API_KEY": "none",
-            "OPENAI_MODEL": _CANARY,
-            "NO_BROWSER": "1",
-        }
-        helper = {"description": "a trial", "prompt": bait.errand, "run_in_background": False}
-        helper["subagent_type"] = "general-purpose"
-        call = ("read_file", {"file_path": os.fspath(bait.file)})
-        return Canary(command, environ, call, helper=("agent", helper))
+        return canary(launch.command[0], bait)
 
     def rehearsed(self) -> None:
         """Forget what the canary did: from now on it is the run."""

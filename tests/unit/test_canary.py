@@ -13,6 +13,7 @@ import pytest
 from broker.agents.adapter import PROGRAMS, Adapter, Bait, Canary, Launch, Prepared, adapter_for
 from broker.agents.examining import known
 from broker.catalogs import load_catalogs
+from broker.errors import LaunchError
 from broker.loopback.script import Text
 from broker.resolve import Resolver
 from tests.unit.test_agents_codex_trust import ANSWERS, pretend
@@ -200,3 +201,19 @@ def test_pi_has_our_extension_before_those_that_were_typed(place: Place) -> None
     named = [words[i + 1] for i, word in enumerate(words) if word == "-e"]
     assert named == [prepared.command[3], "mine.ts"]
     assert "--no-session" in words
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("claude", "claude-settings.json"),
+        ("gemini", "gemini-home"),
+        ("copilot", "copilot-home"),
+        ("pi", "pi"),
+    ],
+)
+def test_what_cannot_be_written_is_told(place: Place, name: str, taken: str) -> None:
+    """Where the canary's own file or folder cannot be made, the run does not begin."""
+    (place.bait.file.parent / taken).write_text("in the way")
+    with pytest.raises(LaunchError, match=taken):
+        place.started(name)

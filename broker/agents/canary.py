@@ -196,7 +196,7 @@ class Rehearsal:
         """Put the bait out, let the agent reach for it, and clear everything away."""
         folder = self.launch.folder / FOLDER
         secret = secrets.token_hex(16)
-        model = LoopbackModel({})
+        model = LoopbackModel({}, secrets.token_hex(16))
         try:
             try:
                 folder.mkdir(mode=0o700)
@@ -235,7 +235,7 @@ class Rehearsal:
         process: subprocess.Popen[bytes] | None = None
         try:
             server.bind()
-            process = self._started(canary, model.url)
+            process = self._started(canary, model.proxy)
             output = _Tail(process.stdout)
             output.start()
             server.start()
@@ -260,10 +260,10 @@ class Rehearsal:
             output.text(),
         )
 
-    def _started(self, canary: Canary, url: str) -> subprocess.Popen[bytes]:
+    def _started(self, canary: Canary, proxy: str) -> subprocess.Popen[bytes]:
         """Start the agent; it waits for answers until our threads run."""
         fence = {"NO_PROXY": _DIRECT, "no_proxy": _DIRECT}
-        fence |= {each: url for name in _PROXIES for each in (name, name.lower())}
+        fence |= {each: proxy for name in _PROXIES for each in (name, name.lower())}
         variables: dict[str, str | None] = {
             **self.launch.environ,
             **self.prepared.environ,

@@ -42,6 +42,10 @@ class LoopbackModel:
     """
     The server; use it in a ``with``, or ``start`` it later: until then clients connect and wait.
 
+    Args:
+        script: what it says.
+        word: a secret that begins every path, where others of this machine must not speak to it.
+
     ``results`` holds what each call came to, by ``SCRIPT-TURN-PLACE``, as first told; ``asked``
     the text of every request; ``elsewhere`` where else an agent wanted to go, whose proxy it is.
 
@@ -50,8 +54,9 @@ class LoopbackModel:
     True
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, word: str = "") -> None:
         self.script = script
+        self.front = f"/{word}/" if word else "/"
         self.results: dict[str, Told] = {}
         self.asked: list[str] = []
         self.elsewhere: list[str] = []
@@ -59,7 +64,8 @@ class LoopbackModel:
         self._thread: threading.Thread | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.proxy = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = self.proxy + self.front.rstrip("/")
 
     def __enter__(self) -> LoopbackModel:
         self.start()
@@ -115,8 +121,7 @@ def _handler(model: LoopbackModel) -> type[BaseHTTPRequestHandler]:
             self._send(403, b'{"error":{"message":"nothing is forwarded"}}')
 
         def do_POST(self) -> None:
-            if not self.path.startswith("/"):
-                self.do_CONNECT()
+            if not self._meant():
                 return
             path = urlsplit(self.path).path
             try:
@@ -143,13 +148,23 @@ def _handler(model: LoopbackModel) -> type[BaseHTTPRequestHandler]:
                 self._send(200, json.dumps(answer).encode())
 
         def do_GET(self) -> None:
-            if not self.path.startswith("/"):
-                self.do_CONNECT()
+            if not self._meant():
                 return
             row = {"id": _MODEL, "object": "model", "type": "model", "created": 0}
             self._send(200, json.dumps({"object": "list", "data": [row], "models": []}).encode())
 
         do_HEAD = do_GET
+
+        def _meant(self) -> bool:
+            """Whether it is asked as the model; else it is answered here."""
+            if not self.path.startswith("/"):
+                self.do_CONNECT()
+            elif not self.path.startswith(model.front):
+                self.close_connection = True
+                self._send(404, b'{"error":{"message":"no such path"}}')
+            else:
+                return True
+            return False
 
         def _body(self) -> bytes:
             content = self._chunks() if self.headers.get("transfer-encoding") else self._plain()

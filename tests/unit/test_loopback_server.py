@@ -246,3 +246,17 @@ def test_it_may_be_started_late_and_closed_early() -> None:
     early.close()
     model.close()
     model.close()
+
+
+def test_nobody_speaks_to_it_without_its_word() -> None:
+    """With a secret in its address, who does not know it can neither ask nor tell it anything."""
+    with LoopbackModel(SCRIPT, "secret") as model:
+        assert model.url == f"{model.proxy}/secret"
+        body = {"messages": [{"role": "user", "content": "[script main] go"}], "tools": TOOLS}
+        for front in (model.proxy, f"{model.proxy}/secre", f"{model.proxy}/secrets"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                post(f"{front}/v1/messages", body)
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"{front}/v1/models", timeout=10)
+        assert (model.asked, model.results) == ([], {})
+        assert post(f"{model.url}/v1/messages", body)["content"][0]["name"] == "read"

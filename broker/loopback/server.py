@@ -157,6 +157,8 @@ def _handler(model: LoopbackModel) -> type[BaseHTTPRequestHandler]:
 
         def _meant(self) -> bool:
             """Whether it is asked as the model; else it is answered here."""
+            # Some take a proxy for the way to this machine too.
+            self.path = self.path.removeprefix(model.proxy)
             if not self.path.startswith("/"):
                 self.do_CONNECT()
             elif not self.path.startswith(model.front):

@@ -229,9 +229,12 @@ def test_it_forwards_nothing() -> None:
             for body in (None, b"{}"):
                 with pytest.raises(urllib.error.URLError, match=r"403|Forbidden"):
                     opener.open(url, body, timeout=10)
+        body = json.dumps({"messages": [], "tools": TOOLS}).encode()
+        with opener.open(f"{model.url}/v1/messages", body, timeout=10) as answer:
+            assert answer.status == 200  # which is no proxy's business, and so answered
     assert len(model.elsewhere) == 4
     assert all("provider.example" in place for place in model.elsewhere)
-    assert model.asked == []
+    assert len(model.asked) == 1
 
 
 def test_it_may_be_started_late_and_closed_early() -> None:

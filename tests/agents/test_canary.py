@@ -171,19 +171,18 @@ def test_a_hook_that_does_nothing_is_noticed(
     """Where the hook or the plugin lets everything pass unasked, the agent is not held."""
     room = importlib.import_module(PROGRAMS[Path(agent).name].partition(":")[0])
     if hasattr(room, "hook_command"):
-        monkeypatch.setattr(room, "hook_command", lambda *_: "true")
-    else:
-        idle = {
-            "broker-pi.mjs": "export default async function () {}",
-            "broker-opencode.mjs": "export const Broker = async () => "
-            '({ config: async (config) => { delete config.permission["**"] } })',
-        }
+        monkeypatch.setattr(room, "hook_command", lambda *_, **__: "true")
+    idle = {
+        "broker-pi.mjs": "export default async function () {}",
+        "broker-opencode.mjs": "export const Broker = async () => "
+        '({ config: async (config) => { delete config.permission["**"] } })',
+    }
 
-        def put(self: Plugged, package: str, name: str, folder: Path) -> Path:
-            (folder / name).write_text(idle[name])
-            return folder / name
+    def put(self: Plugged, package: str, name: str, folder: Path) -> Path:
+        (folder / name).write_text(idle[name])
+        return folder / name
 
-        monkeypatch.setattr(Plugged, "put", put)
+    monkeypatch.setattr(Plugged, "put", put)
     found = examine(agent, environ_of(user))
     assert found.answer == "not held", found
     assert "was not started, because" in found.text

@@ -14,7 +14,7 @@ arms take turns in every round, and differ in nothing but the command of the hoo
 Agents that are held in their own process have no command: there `true` is a plugin that does
 nothing, and `python` is left out.
 
-    python bench/agents.py                    every installed agent, five rounds
+    python bench/agents.py                    every installed agent, five rounds (ten minutes)
     python bench/agents.py claude qwen        these
     python bench/agents.py --quantile 0.1     where other work runs on the machine: the quick calls
 """

@@ -1,5 +1,5 @@
 """
-Measure what the broker costs each agent per tool call, and print the table of docs/agents.md.
+Measure what the broker costs each agent per tool call, and print a table.
 
 Every installed agent runs against the scripted model on loopback, as for its canary. One figure is
 the time between the end of a scripted answer and the agent's next request, so it is the whole way
@@ -53,8 +53,9 @@ from broker.session import Session
 ARMS = ("none", "true", "python", "ours")
 TARGET_MS = 5.0
 HEADINGS = (
-    *("program", "version", "what stands before its calls", "canary, s", "no hook, ms"),
-    *("`/bin/true`", "`python3`", "ours", "ours over the like", "ours over the least"),
+    *("program", "version", "what stands before its calls", "what was seen", "in s"),
+    *("no hook, ms", "`/bin/true`", "`python3`", "ours"),
+    *("ours over a hook alike", "ours over `/bin/true`"),
 )
 CANARY_S = "canary"  # its times are in seconds
 PATIENCE_S = 240
@@ -201,8 +202,14 @@ def started(
     )
 
 
-def measure(agent: str, program: str, rounds: int, calls: int) -> dict[str, list[float]]:
-    """Return the times of a call in each arm, in milliseconds, and of canaries, in seconds."""
+def measure(
+    agent: str, program: str, rounds: int, calls: int
+) -> tuple[str, dict[str, list[float]]]:
+    """
+    Return what canaries showed, the times of a call in each arm, in milliseconds, and those of
+    canaries, in seconds.
+    """
+    shown = ""
     room = importlib.import_module(PROGRAMS[agent].partition(":")[0])
     in_process = not hasattr(room, "hook_command")
     arms = [name for name in ARMS if not in_process or name in ("true", "ours")]
@@ -214,15 +221,18 @@ def measure(agent: str, program: str, rounds: int, calls: int) -> dict[str, list
         tried = examine(program, os.environ)
         if tried.took_s is None:
             sys.exit(f"{agent}: {tried.text}")
+        shown = tried.text
         found[CANARY_S].append(tried.took_s)
-    return found
+    return shown, found
 
 
 class Row:
     """What was measured of one agent, as a row of the table."""
 
-    def __init__(self, agent: str, version: str, found: Mapping[str, list[float]]) -> None:
-        self.agent, self.version, self.found = agent, version, found
+    def __init__(
+        self, agent: str, version: str, shown: str, found: Mapping[str, list[float]]
+    ) -> None:
+        self.agent, self.version, self.shown, self.found = agent, version, shown, found
         self.point = adapter_for([agent]).point
         self.idle = "python" if "python" in found else "true"  # started as ours is
 
@@ -237,7 +247,8 @@ class Row:
 
     def text(self, quantile: float) -> str:
         """Return the row."""
-        cells = [f"`{self.agent}`", self.version, self.point, f"{self.at(CANARY_S, 0.5):.1f}"]
+        cells = [f"`{self.agent}`", self.version, self.point, self.shown]
+        cells.append(f"{self.at(CANARY_S, 0.5):.1f}")
         cells += [f"{self.at(n, quantile):.0f}" if n in self.found else "-" for n in ARMS]
         cells += [f"{self.over(self.idle, quantile):+.1f}", f"{self.over('true', quantile):+.1f}"]
         return f"| {' | '.join(cells)} |"
@@ -275,10 +286,10 @@ def main() -> int:
             continue
         version = adapter_for([agent]).tested
         told = version_of(program, os.environ)
-        found = measure(agent, program, asked.rounds, asked.calls)
-        rows.append(Row(agent, version if version in told else told, found))
+        shown, found = measure(agent, program, asked.rounds, asked.calls)
+        rows.append(Row(agent, version if version in told else told, shown, found))
         if asked.keep:
-            kept = [(row.agent, row.version, row.found) for row in rows]
+            kept = [(row.agent, row.version, row.shown, row.found) for row in rows]
             Path(asked.keep).write_text(json.dumps(kept))
     return table(rows, asked.quantile)
 

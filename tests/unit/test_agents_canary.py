@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,23 @@ def test_what_is_held() -> None:
     assert fault(Seen((OWN,), TOLD), 9) is None
     assert fault(Seen((OWN,), None), 9, told=False) is None
     assert fault(Seen((OWN,), Told("result", "all is well")), 9, told=False) is not None
+
+
+def test_nothing_else_is_held() -> None:
+    """Of all that may be seen, only what is refused for what it is, told so and unread is held."""
+    elsewhere = decided(Refusal("tools", "Read", "not in tools"))
+    parts = (
+        ((), (OWN,), (OWN, OWN), (elsewhere,), (decided(None),), (OWN, decided(None))),
+        (None, TOLD, Told("result", "all is well")),
+        (False, True),
+        (False, True),
+        (None, 0, 1),
+    )
+    for events, result, leaked, touched, code in product(*parts):
+        seen = Seen(events, result, 1, leaked, touched, code)
+        refused = bool(events) and events[0] is OWN and all(not e.decision.allowed for e in events)
+        held = refused and result is TOLD and not leaked and not touched
+        assert (fault(seen, 9) is None) == held, seen
 
 
 def begin(bench: Bench, command: list[str], **more: Any) -> tuple[int, str]:

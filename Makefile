@@ -71,6 +71,10 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/receipts.py
 	@$(PY) bench/pipeline.py
 
+.PHONY: bench-agents
+bench-agents: $(READY) ## measure what the broker costs each agent that is installed, per call
+	@$(PY) bench/agents.py
+
 .PHONY: wheel-test
 wheel-test: $(READY) ## build sdist and wheel, and test the wheel without the sources
 	@$(PY) tools/wheel_test.py

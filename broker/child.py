@@ -93,7 +93,7 @@ class Child:
                 executable=program,
                 env=dict(environ),
                 cwd=cwd,
-                preexec_fn=_dying_with(os.getpid()),  # noqa: PLW1509 - no other thread runs
+                preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509 - no other thread runs
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise LaunchError(f"`{command[0]}` cannot be started: {_why(error)}") from error
@@ -166,7 +166,7 @@ def _has_terminal() -> bool:
         os.close(terminal)
 
 
-def _dying_with(parent: int) -> Callable[[], None] | None:
+def dying_with(parent: int) -> Callable[[], None] | None:
     """Return what a new process does to be killed with its parent; None where it cannot."""
     if sys.platform != "linux":
         return None

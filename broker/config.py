@@ -3,6 +3,7 @@ The user's configuration: ``broker.toml`` in the configuration folder.
 
     [broker]
     enabled = true            # false: no veto and no receipt; `broker run` says so loudly
+    canary = true             # false: a run begins without a try whether its agent obeys
     forward = "auditor.pub"   # every session is forward-secure for this auditor
 
     [harness]
@@ -27,7 +28,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -51,8 +52,9 @@ class AnchorSetting:
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    What the user set. ``enabled`` false turns the veto and the receipt off; ``forward`` is the
-    file of an auditor's public key; ``mode`` is how much the reference agent does unasked.
+    What the user set. ``enabled`` false turns the veto and the receipt off; ``canary`` false
+    starts agents untried; ``forward`` is the file of an auditor's public key; ``mode`` is how much
+    the reference agent does unasked.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -62,6 +64,7 @@ class Config:
     anchors: tuple[AnchorSetting, ...] = ()
     forward: Path | None = None
     mode: Mode | None = None
+    canary: bool = True
 
 
 # The settings of each kind of anchor: True for those that must be there.
@@ -88,38 +91,38 @@ def load_config(folder: Path) -> Config:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{path}`: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    enabled, forward = True, None
-    mode: Mode | None = None
+    found, mode = Config(), None
     anchors: list[AnchorSetting] = []
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
-            enabled, forward = _broker(path, text, table)
+            found = _broker(path, text, table)
         elif name == "harness" and isinstance(table, dict):
             mode = _harness(path, text, table)
         elif name == "anchors" and isinstance(table, dict):
-            anchors = [_anchor(path, text, each, found) for each, found in table.items()]
+            anchors = [_anchor(path, text, each, given) for each, given in table.items()]
         else:
             raise _unknown(
                 path, text, name, "the tables are `[broker]`, `[harness]` and `[anchors.NAME]`"
             )
-    return Config(enabled, tuple(anchors), forward, mode)
+    return replace(found, anchors=tuple(anchors), mode=mode)
 
 
-def _broker(path: Path, text: str, table: Mapping[str, object]) -> tuple[bool, Path | None]:
-    """Return whether the broker is enabled, and for which auditor sessions are forward-secure."""
-    enabled, forward = True, None
+def _broker(path: Path, text: str, table: Mapping[str, object]) -> Config:
+    """Return what the table ``[broker]`` says."""
+    switches = {"enabled": True, "canary": True}
+    forward = None
     for key, value in table.items():
-        if key == "enabled":
+        if key in switches:
             if not isinstance(value, bool):
                 raise _wrong(path, text, key, "is true or false, without quotes")
-            enabled = value
+            switches[key] = value
         elif key == "forward":
             if not isinstance(value, str) or not value:
                 raise _wrong(path, text, key, "is the file of an auditor's public key, in quotes")
             forward = path.parent / value  # where it is not absolute, beside the configuration
         else:
-            raise _unknown(path, text, key, "the settings are `enabled` and `forward`")
-    return enabled, forward
+            raise _unknown(path, text, key, "the settings are `enabled`, `canary` and `forward`")
+    return Config(switches["enabled"], forward=forward, canary=switches["canary"])
 
 
 def _harness(path: Path, text: str, table: Mapping[str, object]) -> Mode | None:

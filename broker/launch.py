@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -39,7 +40,7 @@ from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey, load_auditor_key
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
-from broker.session import Session
+from broker.session import CANARY, Session
 from broker.sessions.ground import Outside, own_key
 from broker.sessions.recovery import seal_abandoned
 from broker.telling import Telling, has_terminal
@@ -75,6 +76,7 @@ def run(
     forward: Path | None = None,
     conceal: Sequence[str] = (),
     quiet: bool = False,
+    canary: bool | None = None,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -98,6 +100,8 @@ def run(
             default the one that the configuration names, if it names one.
         conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
+        canary: try first whether the agent obeys a refusal; see ``broker.agents.canary``. By
+            default the configuration decides, which says yes where it says nothing.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -105,7 +109,8 @@ def run(
     Raises:
         InputError, ScopeError: what was typed is malformed; nothing was started.
         ConfigError: the configuration is malformed; nothing was started.
-        LaunchError: the command cannot be started, or cannot be held to a ticket.
+        LaunchError: the command cannot be started, or cannot be held to a ticket, or its canary
+            was not refused.
         StoreError, UnverifiableError: no receipt can be kept; nothing was started.
     """
     given = dict(os.environ if environ is None else environ)
@@ -155,9 +160,11 @@ def run(
         launch = Launch(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
         )
+        tried = config.canary if canary is None else canary
         try:
-            told = None if quiet else streams
-            return _guarded(session, launch, program, how, child, told=told)
+            return _guarded(
+                session, launch, program, how, child, streams=streams, canary=tried, quiet=quiet
+            )
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
@@ -188,21 +195,39 @@ def _guarded(
     adapter: Adapter,
     child: Child,
     *,
-    told: Streams | None,
+    streams: Streams,
+    canary: bool,
+    quiet: bool,
 ) -> int:
-    """Serve the session while its agent runs."""
+    """Try whether the agent is held, and serve the session while it runs."""
+    prepared = adapter.prepare(launch)
+    if not canary and adapter.hooks():
+        streams.say("no canary: whether this agent obeys a refusal was not tried")
+        session.note("switched off: whether the agent obeys was not tried", source=CANARY)
+    elif adapter.hooks():
+        from broker.agents.canary import Rehearsal  # noqa: PLC0415  an HTTP server comes along
+
+        trying = f"canary: trying whether {adapter.name} obeys a refusal"
+        Rehearsal(
+            session,
+            adapter,
+            launch,
+            prepared,
+            program,
+            interrupted=lambda: child.signalled,
+            begun=(lambda: None) if quiet else partial(streams.say, trying),
+        ).play()
     server = Server(session, launch.socket, adapter.hooks())
     try:
         server.bind()
-        prepared = adapter.prepare(launch)
         variables = {
             **{k: v for k, v in launch.environ.items() if k != TICKET_VARIABLE},
             **prepared.environ,
             SOCKET_VARIABLE: os.fspath(launch.socket),
             SESSION_VARIABLE: session.sid,
         }
-        if told is not None and adapter.name != Plain.name:
-            _tell_keys(adapter.name, variables, prepared.keys, told)
+        if not quiet and adapter.name != Plain.name:
+            _tell_keys(adapter.name, variables, prepared.keys, streams)
         child.start(program, prepared.command, variables, prepared.cwd or launch.cwd)
         server.start()
         code = child.wait(lambda: adapter.escaped() or server.displaced())

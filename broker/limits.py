@@ -90,6 +90,8 @@ MAX_AGENT_CHARS: Final = 64  # characters in the name of a hook's agent
 MAX_CONNECTIONS: Final = 64  # connections served at the same time; more wait their turn
 MAX_SOCKET_PATH_BYTES: Final = 103  # bytes of a socket's path that every system takes
 MAX_SETTINGS_BYTES: Final = 4 * 2**20  # bytes of an agent's settings file
+MAX_CANARY_S: Final = 90.0  # seconds from an agent's start until its canary must be answered
+MAX_SLOW_CANARY_S: Final = 240.0  # the same, for an agent that may install packages first
 
 # ── records of a harness ──
 MAX_INLINE_BYTES: Final = 2**20  # bytes of a body that is kept in lines; above, in files

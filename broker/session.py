@@ -48,6 +48,7 @@ from broker.sessions.records import (
 from broker.ticket import Ticket
 
 MAIN: Final = "main"  # the actor that a person started
+CANARY: Final = "canary"  # the actor of every call while ``rehearsing``
 SEALED: Final = "the session is over"
 
 
@@ -56,19 +57,17 @@ class Session:
     A running session. Made by ``open`` and ``resume``; safe among threads.
 
     ``allowed`` and ``refused`` count the decisions of this process; ``warnings`` are for whoever
-    typed the scope.
+    typed the scope. While ``rehearsing``, each call is the canary's and is not counted.
     """
 
     def __init__(self, ground: Ground) -> None:
-        self.workspace = ground.workspace
-        self.warnings = ground.warnings
+        self.workspace, self.warnings = ground.workspace, ground.warnings
         self.bus = ground.outside.bus
-        self.allowed = self.refused = 0
+        self.allowed, self.refused, self.rehearsing = 0, 0, False
         self._ground = ground
-        self._receipt = ground.receipt
-        self._custody = ground.custody
-        self._latest = ground.at
-        self._over, self._tickets = "", InHand(ground.custody, self._derived)
+        self._receipt, self._custody = ground.receipt, ground.custody
+        self._latest, self._over = ground.at, ""
+        self._tickets = InHand(ground.custody, self._derived)
         self._lock = threading.RLock()
 
     # ── how a session comes to be ──
@@ -233,6 +232,7 @@ class Session:
             refused by the caveat ``session``.
         """
         call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
+        actor = CANARY if self.rehearsing else actor
         told_of: list[CallDecided] = []
         guards: tuple[TicketGuard, ...] = ()
 
@@ -268,8 +268,9 @@ class Session:
                         decision = witness(Decision(veto), guards[0])
                     if decision.allowed and not again:
                         self._tickets.stand(call, guards, call_id)
-            self.allowed += decision.allowed
-            self.refused += not decision.allowed
+            if not self.rehearsing:
+                self.allowed += decision.allowed
+                self.refused += not decision.allowed
         for event in told_of:
             self.bus.publish(event)
         return decision

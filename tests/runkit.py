@@ -17,7 +17,7 @@ from broker.launch import run
 given = json.loads(sys.argv[1])
 try:
     code = run(given["command"], texts=given["texts"], intent=given["intent"],
-               workspace=Path(given["workspace"]))
+               workspace=Path(given["workspace"]), canary=given["canary"])
 except BrokerError as error:
     print(f"{type(error).__name__}: {error}", file=sys.stderr)
     code = 2
@@ -45,9 +45,15 @@ def start(
     texts: Sequence[str] = ("tools=Read,Edit", "paths=src/**"),
     intent: str | None = None,
     environ: Mapping[str, str] | None = None,
+    canary: bool = False,
 ) -> subprocess.Popen[str]:
-    """Start a run in a session of its own, so that signals reach nobody else."""
-    given = {"command": list(command), "texts": list(texts), "intent": intent}
+    """
+    Start a run in a session of its own, so that signals reach nobody else.
+
+    Without a canary by default: it has its own tests, and would be in every receipt.
+    """
+    given: dict[str, object] = {"command": list(command), "texts": list(texts), "intent": intent}
+    given["canary"] = canary
     given["workspace"] = str(workspace)
     return subprocess.Popen(
         [sys.executable, "-c", _RUN, json.dumps(given)],

@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol
 
+from broker.limits import MAX_CANARY_S
+from broker.loopback.script import Text, Use
 from broker.service.server import Hook
 
 
@@ -46,11 +48,53 @@ class Prepared:
     keys: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Bait:
+    """
+    What a canary is made with: a file that is closed under every ticket, and a model of ours.
+
+    ``file`` lies in a folder of its own, in the session's; an adapter may put there what its
+    agent needs for the canary alone. ``url`` is the model's address, without a path; ``errand``
+    is the prompt for a subagent.
+    """
+
+    file: Path
+    url: str
+    prompt: str
+    errand: str
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """
+    How the agent of a run is started once more, headless, to make one call that must be refused.
+
+    ``environ`` is laid over that of the run; None takes a variable out. ``call`` is the tool and
+    its arguments, which must reach for the bait. ``told`` is whether this agent's model is told of
+    a refusal, ``fenced`` whether what it sends elsewhere is kept on this machine. ``helper`` is the
+    call that starts a subagent on the errand, where there are any; ``meanwhile`` is what the agent
+    does until then, where it does not wait, and ``report`` how a subagent ends, where talking is
+    not enough.
+    """
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str | None]
+    call: tuple[str, Mapping[str, object] | Text]
+    within_s: float = MAX_CANARY_S
+    told: bool = True
+    fenced: bool = True
+    helper: tuple[str, Mapping[str, object]] | None = None
+    meanwhile: Use | None = None
+    report: Use | None = None
+
+
 class Adapter(Protocol):
     """One kind of agent, for one run."""
 
     name: str
     tested: str  # the version that its tests were last run with; empty where there is none
+    point: str  # what stands before its calls, in a few words
+    trial: tuple[str, ...]  # what is typed behind its name to try it in a folder of no repute
 
     def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """
@@ -75,6 +119,22 @@ class Adapter(Protocol):
 
     def prepare(self, launch: Launch) -> Prepared:
         """Write what the run needs into the session's folder, and return the command."""
+        ...
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """
+        Return how the canary is started, with the program, the hooks and the settings of the run.
+
+        None says that no model is asked in this run. The canary asks no provider, and leaves the
+        person's history alone as far as the agent lets it.
+
+        Raises:
+            LaunchError: what it needs cannot be written.
+        """
+        ...
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
         ...
 
     def hooks(self) -> Mapping[str, Hook]:
@@ -108,7 +168,8 @@ class Plain:
     """
 
     name = "command"
-    tested = ""
+    tested = point = ""
+    trial: tuple[str, ...] = ()
 
     def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Nothing is known that could be wrong."""
@@ -128,6 +189,13 @@ class Plain:
     def prepare(self, launch: Launch) -> Prepared:
         """Return the command as it is."""
         return Prepared(launch.command)
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return None: there is no hook to try."""
+        return None
+
+    def rehearsed(self) -> None:
+        """Nothing is known of it."""
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return nothing."""

@@ -119,6 +119,10 @@ class Children:
         self._count = 0
         self._lock = threading.RLock()
 
+    def anew(self) -> Children:
+        """Return the same for a process that has not started anybody yet."""
+        return Children(self._listed)
+
     # ── what is handed down ──
 
     def hand_down(

@@ -94,6 +94,11 @@ class AgentHook:
         self._event = event
         self._children = children or Children()
 
+    def again(self) -> None:
+        """Forget who called so far: what asks from now on is another process."""
+        self.started.clear()
+        self._children = self._children.anew()
+
     def answer(self, payload: bytes, session: Session) -> HookRefusal | None:
         """
         Decide the call in a payload: None says nothing, and leaves it to the agent's own rules.

@@ -141,6 +141,11 @@ class Plugged:
         self._within_s = within_s
         self._until_s = time.monotonic() + within_s
 
+    def again(self) -> None:
+        """From now on it must speak anew: another process loads it."""
+        self._hook.started.clear()
+        self._until_s = time.monotonic() + self._within_s
+
     def lost(self) -> str | None:
         """Return why the plugin does not hold the agent any more, or None."""
         if stamp(self._files) != self._stamp:

@@ -31,6 +31,12 @@ Without --scope the project's file gives it (.broker/broker.toml, see `broker in
 accepted that file; where there is none either, everything is permitted and recorded.
 
 \b
+The canary: an agent that the broker knows is started once more before the run, against a model on
+this machine, and must obey a refusal; else the run does not begin. That takes one to two seconds
+with claude, codex and copilot, some seconds with gemini, qwen and pi, and most with opencode, which
+may install packages first. `broker doctor --agent all` measures it here; --no-canary leaves it out.
+
+\b
 Exit code: the agent's own; 2 when it could not be started under the ticket. At the end one
 line says how many calls were allowed and refused, and how to verify the receipt.
 """
@@ -72,6 +78,14 @@ def run(
             "later: intent, arguments, results, reasons, notes, all.",
         ),
     ] = None,
+    canary: Annotated[
+        bool | None,
+        typer.Option(
+            "--canary/--no-canary",
+            help="First see the agent obey a refusal; see below.",
+            show_default="`canary` in broker.toml, else on",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -92,4 +106,5 @@ def run(
         forward=None if forward is None else Path(forward),
         conceal=conceal or [],
         quiet=quiet,
+        canary=canary,
     )

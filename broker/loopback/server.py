@@ -40,33 +40,53 @@ _MODEL: Final = "scripted"
 
 class LoopbackModel:
     """
-    The server; use it in a ``with``.
+    The server; use it in a ``with``, or ``start`` it later: until then clients connect and wait.
+
+    Args:
+        script: what it says.
+        word: a secret that begins every path, where others of this machine must not speak to it.
 
     ``results`` holds what each call came to, by ``SCRIPT-TURN-PLACE``, as first told; ``asked``
-    the text of every request.
+    the text of every request; ``elsewhere`` where else an agent wanted to go, whose proxy it is.
 
     >>> with LoopbackModel({"main": [Say("hello")]}) as model:
     ...     model.url.startswith("http://127.0.0.1:")
     True
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, word: str = "") -> None:
         self.script = script
+        self.front = f"/{word}/" if word else "/"
         self.results: dict[str, Told] = {}
         self.asked: list[str] = []
+        self.elsewhere: list[str] = []
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.proxy = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = self.proxy + self.front.rstrip("/")
 
     def __enter__(self) -> LoopbackModel:
-        # The loop looks for the end that often.
-        serve = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        serve.start()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
+        self.close()
+
+    def start(self) -> None:
+        """Begin to answer, in threads of its own."""
+        # The loop looks for the end that often.
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
 
     def answer(self, wire: Wire, body: dict[str, Any], model: str) -> dict[str, Any]:
@@ -95,7 +115,14 @@ def _handler(model: LoopbackModel) -> type[BaseHTTPRequestHandler]:
         wbufsize = -1  # one write for header and body
         disable_nagle_algorithm = True
 
+        def do_CONNECT(self) -> None:
+            model.elsewhere.append(self.path)
+            self.close_connection = True
+            self._send(403, b'{"error":{"message":"nothing is forwarded"}}')
+
         def do_POST(self) -> None:
+            if not self._meant():
+                return
             path = urlsplit(self.path).path
             try:
                 body = json.loads(self._body() or b"{}")
@@ -121,10 +148,25 @@ def _handler(model: LoopbackModel) -> type[BaseHTTPRequestHandler]:
                 self._send(200, json.dumps(answer).encode())
 
         def do_GET(self) -> None:
+            if not self._meant():
+                return
             row = {"id": _MODEL, "object": "model", "type": "model", "created": 0}
             self._send(200, json.dumps({"object": "list", "data": [row], "models": []}).encode())
 
         do_HEAD = do_GET
+
+        def _meant(self) -> bool:
+            """Whether it is asked as the model; else it is answered here."""
+            # Some take a proxy for the way to this machine too.
+            self.path = self.path.removeprefix(model.proxy)
+            if not self.path.startswith("/"):
+                self.do_CONNECT()
+            elif not self.path.startswith(model.front):
+                self.close_connection = True
+                self._send(404, b'{"error":{"message":"no such path"}}')
+            else:
+                return True
+            return False
 
         def _body(self) -> bytes:
             content = self._chunks() if self.headers.get("transfer-encoding") else self._plain()

@@ -40,7 +40,7 @@ from broker.service.protocol import (
     receive,
     write_object,
 )
-from broker.session import MAIN, Session
+from broker.session import CANARY, MAIN, Session
 from broker.sessions.records import wellformed
 from broker.ticket import describe
 
@@ -251,6 +251,8 @@ class Server:
         return {"ok": True, **answers[op](request)}
 
     def _decide(self, request: dict[str, object]) -> dict[str, object]:
+        if request.get("actor") == CANARY:
+            raise InputError(f"the actor `{CANARY}` is the broker's own")
         decision = self._session.decide(
             request["tool"],
             request["arguments"],

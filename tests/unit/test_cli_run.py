@@ -28,7 +28,7 @@ def test_everything_typed_arrives(broker: Console, launched: list[dict], tmp_pat
     """Scopes, intent, workspace and switches arrive, and the exit code is the agent's."""
     said = broker(
         "run", "--scope", "calls=3", "--scope", "@review", "--intent", "fix it",
-        "--require-enforcement", "--forward", "a.pub", "--quiet",
+        "--require-enforcement", "--forward", "a.pub", "--quiet", "--no-canary",
         "--workspace", ".", "--", "claude", "-p", "--scope=x",
     )  # fmt: skip
     assert said.code == 7
@@ -40,6 +40,7 @@ def test_everything_typed_arrives(broker: Console, launched: list[dict], tmp_pat
     assert found["require_enforcement"] is True
     assert found["forward"] == Path("a.pub")
     assert found["quiet"] is True
+    assert found["canary"] is False
 
 
 def test_nothing_typed(broker: Console, launched: list[dict], tmp_path: Path) -> None:
@@ -49,6 +50,7 @@ def test_nothing_typed(broker: Console, launched: list[dict], tmp_path: Path) ->
     assert found["command"] == ["agent", "--quiet"]
     assert (found["texts"], found["intent"], found["workspace"]) == ([], None, tmp_path)
     assert not found["quiet"]
+    assert found["canary"] is None
     assert found["forward"] is None
     assert not found["require_enforcement"]
 

@@ -34,6 +34,15 @@ def test_enabled_is_read(tmp_path: Path, value: bool) -> None:
     assert load_config(tmp_path).enabled is value
 
 
+@pytest.mark.parametrize("value", [True, False])
+def test_canary_is_read(tmp_path: Path, value: bool) -> None:
+    """Agents are tried first unless it says otherwise; the veto does not depend on it."""
+    assert load_config(tmp_path).canary
+    write(tmp_path, f"[broker]\ncanary = {str(value).lower()}\n")
+    found = load_config(tmp_path)
+    assert (found.canary, found.enabled) == (value, True)
+
+
 def test_an_auditor_is_named_beside_the_configuration(tmp_path: Path) -> None:
     """The auditor's file is looked for beside the configuration, or where it is said to be."""
     write(tmp_path, '[broker]\nforward = "auditor.pub"\n')
@@ -50,6 +59,7 @@ def test_an_auditor_is_named_beside_the_configuration(tmp_path: Path) -> None:
         ("enabled = false\n", 1, "enabled"),
         ('[broker]\n\nenabled = "false"\n', 3, "without quotes"),
         ("[broker]\nenabled = 0\n", 2, "true or false"),
+        ("[broker]\ncanary = 'no'\n", 2, "true or false"),
         ("[broker]\nenabled = \n", 2, "line 2"),
         ("[broker]\nx.y = 1\n", 2, "x"),
         ("broker = 1\n", 1, "broker"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -217,3 +218,48 @@ def test_it_keeps_no_key() -> None:
         path, body = chat(BEGUN)
         post(model.url + path, body, authorization="Bearer sk-secret")
         assert "sk-secret" not in json.dumps([model.asked, str(vars(model))])
+
+
+def test_it_forwards_nothing() -> None:
+    """Asked as a proxy it refuses, and remembers where the agent wanted to go."""
+    with LoopbackModel(SCRIPT) as model:
+        proxies = {"http": model.url, "https": model.url}
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
+        for url in ("http://provider.example/v1/messages", "https://provider.example/"):
+            for body in (None, b"{}"):
+                with pytest.raises(urllib.error.URLError, match=r"403|Forbidden"):
+                    opener.open(url, body, timeout=10)
+        body = json.dumps({"messages": [], "tools": TOOLS}).encode()
+        with opener.open(f"{model.url}/v1/messages", body, timeout=10) as answer:
+            assert answer.status == 200  # which is no proxy's business, and so answered
+    assert len(model.elsewhere) == 4
+    assert all("provider.example" in place for place in model.elsewhere)
+    assert len(model.asked) == 1
+
+
+def test_it_may_be_started_late_and_closed_early() -> None:
+    """Clients connect before it answers; one that never started can be closed."""
+    LoopbackModel(SCRIPT).close()
+    model = LoopbackModel(SCRIPT)
+    early = socket.create_connection(("127.0.0.1", int(model.url.rpartition(":")[2])))
+    early.sendall(b"GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    model.start()
+    early.settimeout(10)
+    assert early.recv(15).startswith(b"HTTP/1.1 200")
+    early.close()
+    model.close()
+    model.close()
+
+
+def test_nobody_speaks_to_it_without_its_word() -> None:
+    """With a secret in its address, who does not know it can neither ask nor tell it anything."""
+    with LoopbackModel(SCRIPT, "secret") as model:
+        assert model.url == f"{model.proxy}/secret"
+        body = {"messages": [{"role": "user", "content": "[script main] go"}], "tools": TOOLS}
+        for front in (model.proxy, f"{model.proxy}/secre", f"{model.proxy}/secrets"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                post(f"{front}/v1/messages", body)
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"{front}/v1/models", timeout=10)
+        assert (model.asked, model.results) == ([], {})
+        assert post(f"{model.url}/v1/messages", body)["content"][0]["name"] == "read"

@@ -362,3 +362,10 @@ def test_a_socket_in_the_place_of_ours_is_seen(server: Server) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(os.fspath(path))
         assert server.displaced()
+
+
+def test_nobody_asks_as_the_canary(server: Server, path: Path) -> None:
+    """A call of the run cannot take the name under which a receipt shows the broker's own."""
+    answer = ask(path, op="decide", tool="Read", arguments={}, actor="canary")
+    assert answer["ok"] is False
+    assert "the broker's own" in answer["error"]["message"]

@@ -353,3 +353,18 @@ def test_what_cannot_be_kept_is_not_decided(bench: Bench) -> None:
     (session.folder / "disclosures").mkdir()
     assert caveat(read(session)) == "session"
     assert caveat(read(session)) == "session"
+
+
+def test_a_rehearsal_costs_and_counts_nothing(bench: Bench) -> None:
+    """While it rehearses each call is the canary's; afterwards all is as it was."""
+    session = bench.open()
+    session.rehearsing = True
+    closed = session.decide("Read", {"file_path": str(session.receipt_path)}, actor="agent:x:1")
+    session.rehearsing = False
+    assert caveat(closed) == "own"
+    assert (session.allowed, session.refused, session.spent()) == (0, 0, (0,))
+    assert read(session).allowed
+    assert (session.allowed, session.refused) == (1, 0)
+    session.seal()
+    decisions = [data["actor"] for kind, data in bench.entries(session.sid) if kind == "decision"]
+    assert decisions == ["canary", "main"]

@@ -26,8 +26,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.children import Children
+from broker.agents.claude.canary import canary
 from broker.agents.claude.hook import AFTER, BEGUN, FAILED, NAME, OVER, SPAWNS, ClaudeDialect
 from broker.agents.claude.servers import OPTION, configured, typed_values
 from broker.agents.claude.settings import (
@@ -79,6 +80,9 @@ _FLAGS: Final = {
 _COMMANDS: Final = frozenset(
     ("agents", "attach", "gateway", "remote-control", "respawn", "ultrareview")
 )
+_QUIET: Final = frozenset(
+    ("auth", "config", "doctor", "install", "mcp", "plugin", "plugins", "setup-token", "update")
+)
 _NO_SESSION: Final = frozenset(("-v", "--version", "-h", "--help"))
 
 
@@ -87,6 +91,8 @@ class ClaudeLaunch:
 
     name = NAME
     tested = "2.1.332"
+    point = "its `PreToolUse` hook, `onFailure: block`"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("claude", "claude.exe"))
 
     def __init__(self, managed: Path | None = None) -> None:
@@ -200,6 +206,19 @@ class ClaudeLaunch:
             added = [*added, "--add-dir", os.fspath(launch.cwd), _SOURCES, "user"]
             variables = {_MEMORY: "1"}
         return Prepared((kept[0], *added, *kept[1:]), variables)
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        arguments = options(launch.command)
+        if _NO_SESSION & set(arguments) or (arguments and arguments[0] in _QUIET):
+            return None
+        sources = value_of(arguments, _SOURCES)
+        return canary(launch, bait, SETTINGS_NAME, "user" if sources is None else sources)
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.again()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import (
     CLIENT_NAME,
     TIMEOUT_S,
@@ -33,6 +33,7 @@ from broker.agents.client import (
     hook_command,
     telling_command,
 )
+from broker.agents.codex.canary import canary
 from broker.agents.codex.hook import AFTER, BEGUN, NAME, OVER, SPAWNS, STARTS, CodexDialect
 from broker.agents.codex.servers import gateway_settings
 from broker.agents.codex.trust import Hooked, listed
@@ -100,6 +101,8 @@ class CodexLaunch:
 
     name = NAME
     tested = "0.171.0"
+    point = "its `PreToolUse` hook, trusted by its hash"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("codex", "codex.exe"))
 
     def __init__(self) -> None:
@@ -190,6 +193,19 @@ class CodexLaunch:
         )
         ours += [word for setting in (trusted, *servers) for word in ("-c", setting)]
         return Prepared((launch.command[0], *ours, *launch.command[1:]), keys=_keys(launch.environ))
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        added = len(prepared.command) - len(launch.command)
+        if not added:
+            return None
+        typed = _typed_settings(options(launch.command))
+        return canary((*prepared.command[: 1 + added], *typed), bait, _folder(launch.environ))
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.again()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

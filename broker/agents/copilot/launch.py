@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.children import Children
 from broker.agents.client import (
     CLIENT_NAME,
@@ -35,8 +35,14 @@ from broker.agents.client import (
     write_new,
 )
 from broker.agents.commandline import options
+from broker.agents.copilot.canary import canary
 from broker.agents.copilot.hook import BEGUN, NAME, OVER, STARTS, CopilotDialect, spelled
-from broker.agents.copilot.settings import configured, definitions, undoing, user_folder
+from broker.agents.copilot.settings import (
+    configured,
+    definitions,
+    undoing,
+    user_folder,
+)
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
 from broker.agents.servers import behind_gateway
@@ -95,6 +101,8 @@ class CopilotLaunch:
 
     name = NAME
     tested = "1.0.102"
+    point = "its `PreToolUse` hook, in a plugin of the run"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("copilot",))
 
     def __init__(self) -> None:
@@ -187,6 +195,19 @@ class CopilotLaunch:
             # Behind what was typed: of servers with one name, the last one counts.
             added += [_SERVERS, json.dumps({"mcpServers": gateways})]
         return Prepared((*launch.command[:at], *added, *launch.command[at:]))
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        arguments = options(launch.command)
+        if _verb(arguments) in _HARMLESS or _LOOKS & set(arguments):
+            return None
+        plugins = (*_values(arguments, (_PLUGIN,)), os.fspath(launch.folder / PLUGIN_NAME))
+        return canary(launch.command[0], bait, self._user, plugins)
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.again()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

@@ -26,6 +26,7 @@ _REPOSITORY: Final = (
     ".claude/settings.json",
     ".claude/settings.local.json",
 )
+SETTINGS: Final = ("settings.json", "config.json")
 _EXTENSIONS: Final = ".github/extensions"
 
 
@@ -74,7 +75,7 @@ def definitions(user: Path, workspace: Path) -> tuple[Path, ...]:
 
 
 def _settings(user: Path, workspace: Path) -> Iterator[Path]:
-    yield from (user / name for name in ("settings.json", "config.json"))
+    yield from (user / name for name in SETTINGS)
     for folder in _folders(workspace):
         yield from (folder / name for name in _REPOSITORY)
 

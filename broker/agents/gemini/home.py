@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ HOME_NAME: Final = "gemini-home"
 _BESIDE: Final = (".env", ".agents")  # what it looks for in the home itself
 
 
-def furnish(home: Path, real: Path, settings: Settings) -> Path:
+def furnish(home: Path, real: Path, settings: Settings, *, leave: Collection[str] = ()) -> Path:
     """
     Make the home of a run, and return its settings file.
 
@@ -36,6 +36,7 @@ def furnish(home: Path, real: Path, settings: Settings) -> Path:
         home: the folder to make.
         real: the person's home.
         settings: what its settings file is to say.
+        leave: what of the person's is not in it.
 
     Raises:
         OSError: it cannot be made.
@@ -47,7 +48,7 @@ def furnish(home: Path, real: Path, settings: Settings) -> Path:
         if (real / name).exists():
             (home / name).symlink_to(real / name)
     for name in sorted(os.listdir(theirs)) if theirs.is_dir() else ():
-        if name != SETTINGS:
+        if name != SETTINGS and name not in leave:
             (ours / name).symlink_to(theirs / name)
     write_new(ours / SETTINGS, json.dumps(settings, indent=1).encode())
     return ours / SETTINGS

@@ -27,10 +27,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
 from broker.agents.commandline import options, value_of
 from broker.agents.gemini.answers import GeminiHook
+from broker.agents.gemini.canary import canary
 from broker.agents.gemini.home import HOME_NAME, furnish, names_hooks, with_hooks
 from broker.agents.gemini.hook import NAME
 from broker.agents.gemini.settings import (
@@ -93,6 +94,8 @@ class GeminiLaunch:
 
     name = NAME
     tested = "0.61.0"
+    point = "its `BeforeTool` and `AfterTool` hooks"
+    trial = ("--skip-trust",)
     programs = frozenset(("gemini",))
 
     def __init__(self) -> None:
@@ -207,6 +210,15 @@ class GeminiLaunch:
             "PATH": f"{programs}{os.pathsep}{search}",
         }
         return Prepared(launch.command, variables)
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        return canary(launch, bait, self._settings) if self._ours else None
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook = GeminiHook()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

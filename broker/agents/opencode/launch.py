@@ -24,11 +24,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.children import Children
 from broker.agents.commandline import options, positional, refuse, value_of
 from broker.agents.definitions import Listing
 from broker.agents.hooks import AgentHook
+from broker.agents.opencode.canary import canary
 from broker.agents.opencode.hook import NAME, OpencodeDialect
 from broker.agents.opencode.settings import definitions, servers
 from broker.agents.plugin import Plugged
@@ -83,6 +84,8 @@ class OpencodeLaunch:
 
     name = NAME
     tested = "1.18.33"
+    point = "a plugin in its process, every tool closed without it"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("opencode", "opencode.exe"))
 
     def __init__(self) -> None:
@@ -169,6 +172,18 @@ class OpencodeLaunch:
             "PWD": os.fspath(launch.cwd),  # it works where this says, and not where it was started
         }
         return Prepared(launch.command, variables)
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        arguments = options(launch.command)
+        if _verb(arguments) not in ("", "run") or _LOOKS & set(arguments):
+            return None
+        return canary(launch.command[0], bait, _CONTENT, prepared.environ[_CONTENT])
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.again()
+        self._plugged.again()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

@@ -21,8 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.hooks import AgentHook
+from broker.agents.pi.canary import canary
 from broker.agents.pi.hook import NAME, PiDialect
 from broker.agents.plugin import Plugged
 from broker.agents.watch import stamp
@@ -61,6 +62,8 @@ class PiLaunch:
 
     name = NAME
     tested = "0.73.1"
+    point = "an extension in its process, before all others"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("pi",))
 
     def __init__(self) -> None:
@@ -141,6 +144,19 @@ class PiLaunch:
             self._plugged.awaited(SILENCE_S)
         added = ("--no-extensions", "-e", os.fspath(extension))
         return Prepared((launch.command[0], *added, *arguments))
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        typed = launch.command[1:]
+        added = len(prepared.command) - len(launch.command)
+        if not added or _LOOKS & set(typed):
+            return None
+        return canary(prepared.command[: 1 + added], bait, typed)
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.again()
+        self._plugged.again()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.children import Children
 from broker.agents.client import (
     CLIENT_NAME,
@@ -38,6 +38,7 @@ from broker.agents.client import (
 from broker.agents.commandline import options
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.qwen.canary import canary
 from broker.agents.qwen.hook import AFTER, FAILED, NAME, OVER, STARTS, QwenDialect, spelled
 from broker.agents.qwen.rivals import Rivals, before, boxes
 from broker.agents.qwen.servers import with_servers
@@ -139,6 +140,8 @@ class QwenLaunch:
 
     name = NAME
     tested = "0.24.4"
+    point = "its `PreToolUse` hook, pinned by system settings"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("qwen",))
 
     def __init__(self, machine: Path | None = None) -> None:
@@ -250,6 +253,18 @@ class QwenLaunch:
             launch.command,
             {_SYSTEM: os.fspath(self._settings), _DEFAULTS: os.fspath(defaults), **_PINNED},
         )
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        arguments = options(launch.command)
+        if _LOOKS & set(arguments) or _verb(arguments):
+            return None
+        return canary(launch.command[0], bait)
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.again()
+        self._begun_s = time.monotonic()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

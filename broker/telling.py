@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from broker.authorize import ASK
 from broker.calls import Refusal
 from broker.events import CallDecided, Event
-from broker.session import MAIN
+from broker.session import CANARY, MAIN
 
 MAX_LINE_CHARS: Final = 300
 MAX_KEPT_LINES: Final = 10
@@ -54,6 +54,8 @@ class Telling:
         """Take an event of the session's bus."""
         if not isinstance(event, CallDecided) or event.decision.refusal is None:
             return
+        if event.actor == CANARY:
+            return  # it was to be refused, and is told of otherwise
         line = told(event.tool, event.decision.refusal, event.actor)
         with self._lock:
             self._counts[event.decision.refusal.caveat] += 1

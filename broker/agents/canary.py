@@ -278,7 +278,7 @@ class Rehearsal:
                 list(canary.command),
                 executable=self.program,
                 env={name: text for name, text in variables.items() if text is not None},
-                cwd=self.launch.cwd,
+                cwd=self.prepared.cwd or self.launch.cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -125,6 +125,17 @@ def opencode(url: str, user: Path) -> tuple[list[str], dict[str, str]]:
     return ["run", "--title", "x", SAID], {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
 
+def cline(url: str, user: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the rest of a command line of Cline CLI, and its environment."""
+    chosen = {"provider": "openai-compatible", "apiKey": "none", "baseUrl": f"{url}/v1"}
+    row = {"settings": {**chosen, "model": "s"}, "updatedAt": "2020-01-01T00:00:00.000Z"}
+    (user / ".cline/data/settings").mkdir(parents=True)
+    (user / ".cline/data/settings/providers.json").write_text(
+        json.dumps({"version": 1, "providers": {"openai-compatible": row}})
+    )
+    return ["--json", "-P", "openai-compatible", "-m", "s", SAID], {"CLINE_NO_AUTO_UPDATE": "1"}
+
+
 def pi(url: str, user: Path) -> tuple[list[str], dict[str, str]]:
     """Return the rest of a command line of pi, and its environment."""
     row = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "none"}
@@ -135,7 +146,7 @@ def pi(url: str, user: Path) -> tuple[list[str], dict[str, str]]:
 
 
 SET_UP: Mapping[str, Callable[[str, Path], tuple[list[str], dict[str, str]]]] = {
-    each.__name__: each for each in (claude, codex, gemini, qwen, copilot, opencode, pi)
+    each.__name__: each for each in (claude, codex, gemini, qwen, copilot, opencode, pi, cline)
 }
 
 
@@ -173,6 +184,8 @@ def test_a_hook_that_does_nothing_is_noticed(
     if hasattr(room, "hook_command"):
         monkeypatch.setattr(room, "hook_command", lambda *_, **__: "true")
     idle = {
+        "broker-cline.js": "export default { name: 'x', manifest: { capabilities: ['hooks'] }, "
+        "hooks: { beforeTool: () => ({ policy: { autoApprove: true } }) } }",
         "broker-pi.mjs": "export default async function () {}",
         "broker-opencode.mjs": "export const Broker = async () => "
         '({ config: async (config) => { delete config.permission["**"] } })',

@@ -20,9 +20,10 @@ from tests.unit.test_agents_codex_trust import ANSWERS, pretend
 
 URL = "http://127.0.0.1:9"
 # A headless run, a run in a terminal, and what asks no model.
-HEADLESS = {"codex": ["exec", "go"], "qwen": ["go"], "opencode": ["run", "go"]}
+HEADLESS = {"cline": ["go"], "codex": ["exec", "go"], "qwen": ["go"], "opencode": ["run", "go"]}
 QUIET = {
     "claude": [["--version"], ["mcp", "list"], ["doctor"]],
+    "cline": [["--version"], ["help"]],
     "codex": [["--version"], ["login"]],
     "gemini": [["--version"], ["mcp", "list"]],
     "qwen": [["--version"], ["auth"]],
@@ -47,6 +48,7 @@ class Place:
             "HOME": str(self.root / "user"),
             "PATH": f"{self.root / 'bin'}:{os.defpath}",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "CLINE_JS_RUNTIME_PATH": "/opt/node",
         }
         self.bait = Bait(self.root / "session/canary/bait", URL, "the prompt", "the errand")
 
@@ -194,6 +196,16 @@ def test_opencode_has_our_plugin_and_a_provider_of_ours(place: Place) -> None:
     assert not canary.fenced
 
 
+def test_cline_has_our_plugin_and_data_of_ours(place: Place) -> None:
+    """Its folder is that of the run, its tools begin closed, and only our model is there."""
+    canary, prepared = place.started("cline")
+    assert "CLINE_DIR" not in canary.environ
+    assert canary.command[:5] == prepared.command[:5]
+    data = Path(str(canary.environ["CLINE_DATA_DIR"]))
+    assert data.is_relative_to(place.bait.file.parent)
+    assert os.listdir(data / "settings") == ["providers.json"]
+
+
 def test_pi_has_our_extension_before_those_that_were_typed(place: Place) -> None:
     """All extensions of the run are there, in their order, and no session is kept."""
     canary, prepared = place.started("pi", "-e", "mine.ts", "-p", "go")
@@ -210,6 +222,7 @@ def test_pi_has_our_extension_before_those_that_were_typed(place: Place) -> None
         ("gemini", "gemini-home"),
         ("copilot", "copilot-home"),
         ("pi", "pi"),
+        ("cline", "cline-data"),
     ],
 )
 def test_what_cannot_be_written_is_told(place: Place, name: str, taken: str) -> None:

@@ -64,6 +64,11 @@ class ClineHook:
         reason = self._decided(told, session)
         return None if reason is None else self._dialect.deny(CALL, reason)
 
+    def forget(self) -> None:
+        """Forget every agent: from now on others are at work."""
+        with self._lock:
+            self._crew = Crew()
+
     def refusal(self, reason: str) -> HookRefusal:
         """Return a refusal for a call that could not be read or decided."""
         return self._dialect.deny(NET, f"refused: {reason}; {_ASK}")

@@ -31,9 +31,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.agents.adapter import Launch, Prepared
+from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.client import CLIENT_NAME, compiled_client, hook_command, write_new
 from broker.agents.cline.answers import ClineHook
+from broker.agents.cline.canary import canary
 from broker.agents.cline.home import (
     HOME_NAME,
     PLUGINS,
@@ -105,6 +106,8 @@ class ClineLaunch:
 
     name = NAME
     tested = "3.0.65"
+    point = "a plugin in a process of its own, which opens tools that start closed"
+    trial: tuple[str, ...] = ()
     programs = frozenset(("cline",))
 
     def __init__(self) -> None:
@@ -199,6 +202,18 @@ class ClineLaunch:
             added += [_APPROVE, "false"]
             self._plugged.awaited(SILENCE_S)
         return Prepared((launch.command[0], *added, *rest), variables, cwd=home)
+
+    def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
+        """Return how the canary is started, unless no model is asked; see ``canary``."""
+        if not self._ours:
+            return None
+        front = (launch.command[0], "-c", os.path.realpath(launch.cwd), _APPROVE, "false")
+        return canary(front, bait)
+
+    def rehearsed(self) -> None:
+        """Forget what the canary did: from now on it is the run."""
+        self._hook.forget()
+        self._plugged.again()
 
     def hooks(self) -> Mapping[str, Hook]:
         """Return the hook that the session's socket answers."""

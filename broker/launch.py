@@ -36,10 +36,11 @@ from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.display import escaped
 from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey, load_auditor_key
+from broker.sandbox.launching import Sandbox, Start, Wanted
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.server import Server
 from broker.session import Session
-from broker.sessions.ground import Outside, own_key
+from broker.sessions.ground import Outside, key_path, own_key
 from broker.sessions.recovery import seal_abandoned
 
 SOCKET_NAME: Final = "s"
@@ -73,6 +74,7 @@ def run(
     forward: Path | None = None,
     conceal: Sequence[str] = (),
     quiet: bool = False,
+    sandbox: Wanted | None = None,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -96,6 +98,7 @@ def run(
             default the one that the configuration names, if it names one.
         conceal: what the receipt only commits to, such as ``arguments``.
         quiet: say only warnings and what went wrong.
+        sandbox: whether the kernel holds the ticket too; it does not by default.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -152,7 +155,14 @@ def run(
             tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
         )
         try:
-            return _guarded(session, launch, program, how, child)
+            walls = Sandbox(
+                sandbox or Wanted(),
+                own=(*found.own(), *how.own(given), *runtime.own),
+                secret=key_path(found),
+                clock=outside.clock,
+                say=streams.say,
+            )
+            return _guarded(session, launch, program, how, child, walls)
         finally:
             _sealed(session, child, streams, quiet=quiet)
             _anchored(session.sid, found, config, streams)
@@ -166,11 +176,19 @@ def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> No
     )
 
 
-def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, child: Child) -> int:
+def _guarded(
+    session: Session,
+    launch: Launch,
+    program: str,
+    adapter: Adapter,
+    child: Child,
+    walls: Sandbox,
+) -> int:
     """Serve the session while its agent runs."""
     server = Server(session, launch.socket, adapter.hooks())
     try:
         server.bind()
+        walls.begin(session)
         prepared = adapter.prepare(launch)
         variables = {
             **{k: v for k, v in launch.environ.items() if k != TICKET_VARIABLE},
@@ -178,10 +196,12 @@ def _guarded(session: Session, launch: Launch, program: str, adapter: Adapter, c
             SOCKET_VARIABLE: os.fspath(launch.socket),
             SESSION_VARIABLE: session.sid,
         }
-        child.start(program, prepared.command, variables, launch.cwd)
+        start = Start(program, prepared.command, variables, launch.cwd)
+        walls.start(child, session, adapter.name, launch, start)
         server.start()
-        code = child.wait(lambda: adapter.escaped() or server.displaced())
+        code = child.wait(lambda: adapter.escaped() or server.displaced() or walls.over())
     finally:
+        walls.stop(session)
         server.stop()
     with suppress(StoreError):
         if child.stopped:

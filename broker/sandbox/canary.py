@@ -11,10 +11,13 @@ looked before that it is there; nothing is changed by an attempt that succeeds.
 
 from __future__ import annotations
 
+import _socket as socket
 import errno
 import os
-import socket
-from typing import Any, Final
+
+TYPE_CHECKING = False  # without `typing`, which takes longer to load than all the rest here
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 UNNAMED: Final = ("192.0.2.1", 9)  # RFC 5737: an address that is never anyone's
 _WAIT_S: Final = 0.2
@@ -69,9 +72,9 @@ def _connects() -> bool:
     """Whether a packet could leave: only the kernel's own refusal is a wall."""
     for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
         try:
-            with socket.socket(socket.AF_INET, kind) as attempt:
-                attempt.settimeout(_WAIT_S)
-                attempt.connect(UNNAMED)
+            attempt = socket.socket(socket.AF_INET, kind)
+            attempt.settimeout(_WAIT_S)
+            attempt.connect(UNNAMED)
         except OSError as error:
             if error.errno in _REFUSED:
                 continue

@@ -18,6 +18,7 @@ within ``REPORT_S`` is a failure; ``missing`` names every promise that an engine
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import select
 import signal
@@ -42,6 +43,12 @@ __all__ = ["Engine", "Held", "Order", "Shown", "Starting", "prepared"]
 
 REPORT_S: Final = 20.0
 PROXY_PORT: Final = 3_128  # within the walls
+# Imported rather than run as a file, so that it need not be compiled each time.
+_FIRST: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from broker.sandbox.inside import main; "
+    "sys.exit(main(int(sys.argv[2])))"
+)
+_PACKAGES: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PROXIED: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY")
 
 
@@ -92,9 +99,9 @@ class Starting:
         said = _received(self._fds["status_out"])
         info = _received(self._fds["info_out"]) if "bwrap" in self._argv[0] else b""
         try:
-            report = json.loads(said)
+            report = marshal.loads(said)  # noqa: S302 - see `inside`
             self.pid = json.loads(info)["child-pid"] if info else child.pid
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, EOFError, TypeError):
             raise LaunchError("it could not be set up; see `broker doctor`") from None
         if "broken" in report:
             raise LaunchError(f"it could not be set up: {report['broken']}")
@@ -125,9 +132,9 @@ def prepared(engine: Engine, machine: Machine, order: Order) -> Iterator[Startin
         told |= _told(order, alone=alone)
         told |= {"status": fds["status_in"], "go": fds["go_out"]}
         fds["order"] = os.memfd_create("order")
-        os.write(fds["order"], json.dumps(told).encode())
+        os.write(fds["order"], marshal.dumps(told))
         os.lseek(fds["order"], 0, os.SEEK_SET)
-        argv = [interpreter(), "-I", "-S", os.path.abspath(inside.__file__), str(fds["order"])]
+        argv = [interpreter(), "-I", "-S", "-c", _FIRST, _PACKAGES, str(fds["order"])]
         if not alone:
             argv = [machine.bwrap, *bubblewrap.options(walled, info=fds["info_in"]), "--", *argv]
         yield Starting(held, argv, fds)

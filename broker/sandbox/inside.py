@@ -1,8 +1,7 @@
 """
 The first process within the walls: it closes the last of them, proves them, and runs the agent.
 
-It is started by path, as ``python -I -S inside.py FD``, and reads what to do from that
-descriptor, as JSON. In order: name spaces of its own where no engine made them, the forwarders'
+It reads what to do from a descriptor. In order: name spaces of its own where no engine made them, the forwarders'
 listening sockets, Landlock, the filter of system calls, the canary, a report to the broker, and
 after the broker's word the agent. From then on it passes signals to the agent, carries
 connections to the broker's proxy, collects what other processes leave behind, and ends with the
@@ -11,28 +10,32 @@ agent's own code, taking along whatever still runs.
 Decided here: that order. Not decided here: what the walls are. Standard library only, and of this
 package only what needs nothing else.
 
+It starts in every run, so it loads no more than it needs: ``marshal`` in place of ``json`` (both
+ends are the same interpreter), the bare ``_signal`` and ``_socket``, and what carries connections
+only once the agent runs.
+
 Rules a maintainer keeps: nothing of the agent's runs before the broker's word; whatever breaks
 before ends the start; no descriptor but the three standard ones reaches the agent.
 """
 
 from __future__ import annotations
 
+import _signal as signal
+import _socket
 import ctypes
 import fcntl
-import functools
-import json
+import marshal
 import os
 import resource
-import signal
-import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, Final
 
-if __name__ == "__main__":
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+TYPE_CHECKING = False  # without `typing`, which takes longer to load than all the rest here
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from typing import Any, Final
 
 from broker.sandbox import landlock, seccomp
 from broker.sandbox.canary import walls_that_fail
@@ -54,14 +57,14 @@ FAILED: Final = 125
 def main(fd: int) -> int:
     """Build what is left of the walls, and run the agent in them; return its code."""
     with os.fdopen(fd, "rb") as stream:
-        order = json.loads(stream.read())
+        order = marshal.load(stream)  # noqa: S302 - written by the broker that started us
     status, go = order["status"], order["go"]
     try:
         listeners = _walls(order)
         report = {"fails": walls_that_fail(order["canary"])}
     except (OSError, ValueError, KeyError) as error:
         report = {"broken": f"{type(error).__name__}: {error}"}
-    os.write(status, json.dumps(report).encode())
+    os.write(status, marshal.dumps(report))
     os.close(status)
     if "broken" in report or os.read(go, 1) != b"!":
         return FAILED
@@ -69,19 +72,19 @@ def main(fd: int) -> int:
     return _run(order, listeners)
 
 
-def _walls(order: dict[str, Any]) -> dict[str, socket.socket]:
+def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
     libc = ctypes.CDLL(None, use_errno=True)
     if order["unshare"]:
         _unshare(libc)
     listeners = {}
     for host, port in order["listen"]:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(128)
         listeners[str(port)] = listener
     for port, path in order["shown"].items():
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(128)
         listeners[f"shown {port}"] = listener
@@ -94,12 +97,13 @@ def _walls(order: dict[str, Any]) -> dict[str, socket.socket]:
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (least, least))
     landlock.no_new_privileges()
+    _give_up(libc)
     if order["landlock"]:
         how = order["landlock"]
         landlock.restrict(how["abi"], how["reads"], how["writes"], ports=how["ports"])
     machine = os.uname().machine
     if seccomp.machine_known(machine):
-        seccomp.load(machine, seccomp.Filter(order["internet"], order["datagrams"]))
+        seccomp.load(machine, internet=order["internet"], datagrams=order["datagrams"])
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     return listeners
 
@@ -112,15 +116,17 @@ def _unshare(libc: ctypes.CDLL) -> None:
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        request = struct.pack("16sh22x", b"lo", IFF_UP_RUNNING)
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
+    any_socket = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP_RUNNING))
+    any_socket.close()
+
+
+def _give_up(libc: ctypes.CDLL) -> None:
+    """Give up what root may do beyond its own files; who is not root has nothing of it."""
     for capability in range(CAPABILITIES):
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    if libc.prctl(PR_SET_SECUREBITS, NO_ROOT_FOR_GOOD, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "the rights of root were not given up")
-    header = struct.pack("=Ii", 0x2008_0522, 0)
-    if libc.capset(header, bytes(24)):
+    libc.prctl(PR_SET_SECUREBITS, NO_ROOT_FOR_GOOD, 0, 0, 0)
+    if libc.capset(struct.pack("=Ii", 0x2008_0522, 0), bytes(24)):
         raise OSError(ctypes.get_errno(), "the capabilities were not given up")
 
 
@@ -135,7 +141,7 @@ def _write(path: str, text: str) -> None:
 # ── the agent ──
 
 
-def _run(order: dict[str, Any], listeners: dict[str, socket.socket]) -> int:
+def _run(order: dict[str, Any], listeners: dict[str, _socket.socket]) -> int:
     agent = os.fork()
     if agent == 0:
         _become(order)
@@ -231,6 +237,8 @@ def reached(path: str, target: str = "") -> socket.socket:
     Raises:
         OSError: it cannot be reached, or the proxy refused.
     """
+    import socket  # noqa: PLC0415 - once the agent runs
+
     far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         far.connect(path)
@@ -257,12 +265,14 @@ def to_port(port: int) -> socket.socket:
     Raises:
         OSError: nobody listens there.
     """
+    import socket  # noqa: PLC0415 - as above
+
     return socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
 def accepting(listener: socket.socket, reach: Callable[[], socket.socket]) -> Callable[[], None]:
     """Return what carries each connection to where ``reach`` connects, for a thread of its own."""
-    import threading  # noqa: PLC0415 - after the agent was started, which waits for nothing
+    import threading  # noqa: PLC0415 - as above
 
     def accept() -> None:
         while True:
@@ -295,24 +305,23 @@ def accepting(listener: socket.socket, reach: Callable[[], socket.socket]) -> Ca
         except OSError:
             pass
         try:
-            sink.shutdown(socket.SHUT_WR)
+            sink.shutdown(_socket.SHUT_WR)
         except OSError:
             pass
 
     return accept
 
 
-def _serve(order: dict[str, Any], listeners: dict[str, socket.socket]) -> None:
+def _serve(order: dict[str, Any], listeners: dict[str, _socket.socket]) -> None:
     """Begin to carry: to the proxy, and from outside to the ports that are shown."""
-    import threading  # noqa: PLC0415 - as above
+    import functools  # noqa: PLC0415 - as above
+    import socket  # noqa: PLC0415
+    import threading  # noqa: PLC0415
 
-    for name, listener in listeners.items():
+    for name, bare in listeners.items():
+        listener = socket.socket(fileno=bare.detach())
         if name in order["targets"]:
             reach = functools.partial(reached, order["proxy"], order["targets"][name])
         else:
             reach = functools.partial(to_port, int(name.removeprefix("shown ")))
         threading.Thread(target=accepting(listener, reach), daemon=True).start()
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))

@@ -17,9 +17,11 @@ import ctypes
 import os
 import stat
 import struct
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import Final
+
+TYPE_CHECKING = False  # without `typing`, which takes longer to load than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Final
 
 CREATE_RULESET: Final = 444
 ADD_RULE: Final = 445
@@ -139,18 +141,18 @@ def no_new_privileges() -> None:
 
 def _grant(ruleset: int, place: str, rights: int) -> None:
     """Grant rights on a place and all below it; a place that is not there is left out."""
-    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+    try:
         fd = os.open(place, os.O_PATH | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISDIR(os.fstat(fd).st_mode):
-                rights &= _FILE
-            if not rights:
-                return
-            rule = struct.pack("=Qi", rights, fd)
-            if _syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0):
-                raise LandlockError(ctypes.get_errno(), f"no rule for `{place}`")
-        finally:
-            os.close(fd)
+    except OSError:
+        return  # what cannot be named now is not granted
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= _FILE
+        rule = struct.pack("=Qi", rights, fd)
+        if rights and _syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0):
+            raise LandlockError(ctypes.get_errno(), f"no rule for `{place}`")
+    finally:
+        os.close(fd)
 
 
 def _enforce(ruleset: int) -> None:

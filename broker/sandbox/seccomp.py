@@ -17,8 +17,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import struct
-from dataclasses import dataclass
-from typing import Final
+
+TYPE_CHECKING = False  # without `typing`, which takes longer to load than all the rest here
+if TYPE_CHECKING:
+    from typing import Final, TypeAlias
 
 PR_SET_SECCOMP: Final = 22
 MODE_FILTER: Final = 2
@@ -76,16 +78,8 @@ _IOCTL: Final = (16, 29)
 _SOCKET: Final = (41, 198)
 
 _LOAD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-Line = tuple[int, int, int, int]  # the code, its value, and how far to jump on yes and on no
+Line: TypeAlias = tuple[int, int, int, int]  # the code, its value, and how far to jump on yes and on no
 _ALLOWED: Final[Line] = (_RET, ALLOW, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What is denied beside the list: sockets of the internet, or all of them but TCP."""
-
-    internet: bool = True
-    datagrams: bool = True
 
 
 def machine_known(machine: str) -> bool:
@@ -93,14 +87,19 @@ def machine_known(machine: str) -> bool:
     return machine in _MACHINES
 
 
-def program(machine: str, what: Filter) -> bytes:
+def program(machine: str, *, internet: bool = True, datagrams: bool = True) -> bytes:
     """
     Return the filter as the kernel takes it: instructions of eight bytes.
+
+    Args:
+        machine: the processor, as ``os.uname().machine`` names it.
+        internet: let sockets of the internet be made.
+        datagrams: let them be other ones than TCP's.
 
     Raises:
         KeyError: no filter is known for this processor.
 
-    >>> len(program("x86_64", Filter())) % 8
+    >>> len(program("x86_64")) % 8
     0
     """
     audit, column = _MACHINES[machine]
@@ -119,7 +118,7 @@ def program(machine: str, what: Filter) -> bytes:
         *[(_JEQ, _IOCTL[column], 0, 5), (_LOAD, 24, 0, 0), (_JEQ, TIOCSTI, 1, 0)],
         *[(_JEQ, TIOCLINUX, 0, 1), _refuse(), _ALLOWED],
         *[(_JEQ, _SOCKET[column], 1, 0), _ALLOWED],
-        *_sockets(what),
+        *_sockets(internet, datagrams),
     ]
     return b"".join(struct.pack("=HBBI", code, yes, no, value) for code, value, yes, no in lines)
 
@@ -128,10 +127,10 @@ def _refuse(number: int = errno.EPERM) -> Line:
     return _RET, ERRNO | number, 0, 0
 
 
-def _sockets(what: Filter) -> list[Line]:
+def _sockets(internet: bool, datagrams: bool) -> list[Line]:
     """Return the part that looks at ``socket``: the family, and the type where it matters."""
-    typed = what.internet and not what.datagrams
-    free = [AF_UNIX, AF_NETLINK] + ([AF_INET, AF_INET6] if what.internet and not typed else [])
+    typed = internet and not datagrams
+    free = [AF_UNIX, AF_NETLINK] + ([AF_INET, AF_INET6] if internet and not typed else [])
     lines = [(_LOAD, 16, 0, 0)]
     for family in free:
         lines += [(_JEQ, family, 0, 1), _ALLOWED]
@@ -141,14 +140,14 @@ def _sockets(what: Filter) -> list[Line]:
     return [*lines, _refuse(errno.EAFNOSUPPORT)]
 
 
-def load(machine: str, what: Filter) -> None:
+def load(machine: str, *, internet: bool = True, datagrams: bool = True) -> None:
     """
     Load the filter into this thread, for good; ``no_new_privs`` must be set.
 
     Raises:
         OSError: the kernel refuses it.
     """
-    code = program(machine, what)
+    code = program(machine, internet=internet, datagrams=datagrams)
     holder = ctypes.create_string_buffer(code, len(code))
 
     class Program(ctypes.Structure):

@@ -156,13 +156,13 @@ def run(
         )
         try:
             walls = Sandbox(
-                sandbox or Wanted(os.environ.get("SBX", "off")),  # TEMP
+                sandbox or Wanted(),
                 own=(*found.own(), *how.own(given), *runtime.own),
                 secret=key_path(found),
                 clock=outside.clock,
                 say=streams.say,
             )
-            return _guarded(session, launch, program, how, child, walls)
+            return _guarded(session, launch, program, how, child, walls=walls)
         finally:
             _sealed(session, child, streams, quiet=quiet)
             _anchored(session.sid, found, config, streams)
@@ -182,6 +182,7 @@ def _guarded(
     program: str,
     adapter: Adapter,
     child: Child,
+    *,
     walls: Sandbox,
 ) -> int:
     """Serve the session while its agent runs."""

@@ -128,7 +128,7 @@ def _hidden(walled: Walled) -> list[tuple[str, bool]]:
     seen: tuple[str, ...] = ("/",)
     if walled.plan.reads is not None:
         seen = (walled.root, *walled.system, *walled.needs.reads, *walled.needs.writes)
-    found = []
+    found: list[tuple[str, bool]] = []
     for place in _outer([os.path.realpath(place) for place in walled.hidden]):
         if f"{place}/".startswith(tuple(f"{s.rstrip('/')}/" for s in seen)):
             if not any(folder and place.startswith(f"{above}/") for above, folder in found):

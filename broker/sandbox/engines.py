@@ -158,7 +158,9 @@ def _told(order: Order, *, alone: bool) -> dict[str, object]:
         environ |= dict.fromkeys(_PROXIED, f"http://127.0.0.1:{port}")
         environ |= {"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1"}
         environ |= {"NODE_USE_ENV_PROXY": "1"}
-    outside = [walled.root] if walled.plan.writes is not None and not walled.plan.writes.spots else []
+    outside = (
+        [walled.root] if walled.plan.writes is not None and not walled.plan.writes.spots else []
+    )
     return {
         "program": order.program,
         "command": list(order.command),

@@ -1,9 +1,9 @@
 """
 The first process within the walls: it closes the last of them, proves them, and runs the agent.
 
-It reads what to do from a descriptor. In order: name spaces of its own where no engine made them, the forwarders'
-listening sockets, Landlock, the filter of system calls, the canary, a report to the broker, and
-after the broker's word the agent. From then on it passes signals to the agent, carries
+It reads what to do from a descriptor. In order: name spaces of its own where no engine made them,
+the forwarders' listening sockets, Landlock, the filter of system calls, the canary, a report to
+the broker, and after the broker's word the agent. From then on it passes signals to the agent, carries
 connections to the broker's proxy, collects what other processes leave behind, and ends with the
 agent's own code, taking along whatever still runs.
 
@@ -20,7 +20,7 @@ before ends the start; no descriptor but the three standard ones reaches the age
 
 from __future__ import annotations
 
-import _signal as signal
+import _signal as signal  # type: ignore[import-not-found]  # builtin without a stub
 import _socket
 import ctypes
 import fcntl
@@ -31,14 +31,14 @@ import struct
 import sys
 import time
 
+from broker.sandbox import landlock, seccomp
+from broker.sandbox.canary import walls_that_fail
+
 TYPE_CHECKING = False  # without `typing`, which takes longer to load than all the rest here
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
     from typing import Any, Final
-
-from broker.sandbox import landlock, seccomp
-from broker.sandbox.canary import walls_that_fail
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PR_CAPBSET_DROP, PR_SET_SECUREBITS = 24, 28
@@ -61,7 +61,7 @@ def main(fd: int) -> int:
     status, go = order["status"], order["go"]
     try:
         listeners = _walls(order)
-        report = {"fails": walls_that_fail(order["canary"])}
+        report: dict[str, Any] = {"fails": walls_that_fail(order["canary"])}
     except (OSError, ValueError, KeyError) as error:
         report = {"broken": f"{type(error).__name__}: {error}"}
     os.write(status, marshal.dumps(report))
@@ -151,7 +151,7 @@ def _run(order: dict[str, Any], listeners: dict[str, _socket.socket]) -> int:
         try:
             os.kill(agent, number)
         except ProcessLookupError:
-            pass
+            return  # it has ended, and we will hear of it
         if number == signal.SIGTERM:
             signal.setitimer(signal.ITIMER_REAL, GRACE_S)
 
@@ -181,7 +181,7 @@ def _become(order: dict[str, Any]) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         _enter(order["cwd"])
         os.closerange(3, 1 << 20)
-        os.execve(order["program"], order["command"], order["environ"])
+        os.execve(order["program"], order["command"], order["environ"])  # noqa: S606 - the agent
     except OSError as error:
         print(f"broker: `{order['program']}` cannot be started: {error.strerror}", file=sys.stderr)
     finally:
@@ -273,6 +273,7 @@ def to_port(port: int) -> socket.socket:
 def accepting(listener: socket.socket, reach: Callable[[], socket.socket]) -> Callable[[], None]:
     """Return what carries each connection to where ``reach`` connects, for a thread of its own."""
     import threading  # noqa: PLC0415 - as above
+    from contextlib import suppress  # noqa: PLC0415
 
     def accept() -> None:
         while True:
@@ -299,15 +300,11 @@ def accepting(listener: socket.socket, reach: Callable[[], socket.socket]) -> Ca
         far.close()
 
     def pump(source: socket.socket, sink: socket.socket) -> None:
-        try:
+        with suppress(OSError):
             while data := source.recv(65_536):
                 sink.sendall(data)
-        except OSError:
-            pass
-        try:
+        with suppress(OSError):
             sink.shutdown(_socket.SHUT_WR)
-        except OSError:
-            pass
 
     return accept
 

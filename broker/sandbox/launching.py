@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -52,7 +52,7 @@ class Wanted:
     """What was typed: whether there are walls, what a run may use, and which ports are shown."""
 
     mode: Mode = "off"
-    ceilings: Ceilings = Ceilings()
+    ceilings: Ceilings = field(default_factory=Ceilings)
     ports: tuple[int, ...] = ()
 
     @classmethod
@@ -64,7 +64,7 @@ class Wanted:
             InputError: a word or a number is not understood.
         """
         ceilings = read_ceilings(limits)
-        known: Mode | None = next((m for m in MODES if m == mode), None)  # type: ignore[assignment]  # each is one
+        known: Mode | None = next((m for m in MODES if m == mode), None)
         if known is None:
             raise InputError(f"`--sandbox={mode[:40]}`: write auto, require or off")
         if any(not 0 < port < 65_536 for port in ports):
@@ -165,16 +165,16 @@ class Sandbox:
 
     # ── building ──
 
-    def _walls(
-        self, child: Child, session: Session, agent: str, launch: Launch, it: Start
-    ) -> bool:
+    def _walls(self, child: Child, session: Session, agent: str, launch: Launch, it: Start) -> bool:
         """Build walls and start the agent in them; False where there are to be none."""
         bounds = session.ticket.bounds
         if not bounds.seen and self._wanted.mode == "auto":
             return False  # nothing that walls could hold
         needs = needs_of(agent, it.environ)
         if needs is None:
-            raise LaunchError(f"`{agent}` is not proved to work within the sandbox, as it is set up")
+            raise LaunchError(
+                f"`{agent}` is not proved to work within the sandbox, as it is set up"
+            )
         machine = self._machine()
         if not machine.engines():
             raise LaunchError("this machine has nothing to build it of: see `broker doctor`")
@@ -182,7 +182,7 @@ class Sandbox:
         broken = []
         for engine in machine.engines():
             try:
-                held = self._try(child, session, engine, machine, walled, it)
+                held = self._try(child, session, engine, machine=machine, walled=walled, it=it)
             except (LaunchError, OSError) as error:
                 broken.append(f"{engine}: {error}")
                 child.abandon()
@@ -226,6 +226,7 @@ class Sandbox:
         child: Child,
         session: Session,
         engine: engines.Engine,
+        *,
         machine: Machine,
         walled: Walled,
         it: Start,

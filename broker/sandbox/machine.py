@@ -77,7 +77,11 @@ def bwrap_works(program: str) -> str:
     """Return an empty text where bubblewrap can build its walls here, or else what it said."""
     try:
         done = subprocess.run(
-            [program, *_TRY], capture_output=True, timeout=_DEADLINE_S, stdin=subprocess.DEVNULL
+            [program, *_TRY],
+            check=False,
+            capture_output=True,
+            timeout=_DEADLINE_S,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

@@ -39,9 +39,11 @@ _ELSEWHERE: Final = (
 _CODEX_HOSTS: Final = ("api.openai.com", "chatgpt.com", "auth.openai.com")
 _CODEX_READS: Final = (
     *("config.toml", "AGENTS.md", "prompts", "skills", "rules", "hooks.json", "version.json"),
-    *("plugins", "installation_id", "models_cache.json"),
+    "plugins",
 )
-_CODEX_WRITES: Final = ("auth.json", "sessions", "archived_sessions", "history.jsonl")
+_CODEX_WRITES: Final = (
+    *("auth.json", "sessions", "archived_sessions", "history.jsonl", "installation_id"),
+)
 
 
 def needs_of(agent: str, environ: Mapping[str, str]) -> Needs | None:

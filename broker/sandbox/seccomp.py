@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 PR_SET_SECCOMP: Final = 22
 MODE_FILTER: Final = 2
 KILL, ERRNO, ALLOW = 0x8000_0000, 0x0005_0000, 0x7FFF_0000
-CLONE_NEW: Final = 0x7E02_0000  # every kind of new namespace: mount, cgroup, uts, ipc, user, pid, net
+CLONE_NEW: Final = (
+    0x7E02_0000  # every kind of new namespace: mount, cgroup, uts, ipc, user, pid, net
+)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 SOCK_STREAM: Final = 1
@@ -78,7 +80,9 @@ _IOCTL: Final = (16, 29)
 _SOCKET: Final = (41, 198)
 
 _LOAD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-Line: TypeAlias = tuple[int, int, int, int]  # the code, its value, and how far to jump on yes and on no
+Line: TypeAlias = tuple[
+    int, int, int, int
+]  # the code, its value, and how far to jump on yes and on no
 _ALLOWED: Final[Line] = (_RET, ALLOW, 0, 0)
 
 

@@ -29,11 +29,24 @@ SYSTEM: Final = (
     *("/sys/fs/cgroup/cgroup.controllers", "/run/systemd/resolve", "/run/current-system"),
 )
 _ETC: Final = (
-    *("alternatives", "bash.bashrc", "bash_completion.d", "bindresvport.blacklist", "ca-certificates"),
+    *(
+        "alternatives",
+        "bash.bashrc",
+        "bash_completion.d",
+        "bindresvport.blacklist",
+        "ca-certificates",
+    ),
     *("ca-certificates.conf", "crypto-policies", "debian_version", "default/locale", "emacs"),
     *("environment", "ethertypes", "fonts", "gai.conf", "gitattributes", "gitconfig", "group"),
     *("host.conf", "hostname", "hosts", "inputrc", "issue", "java-11-openjdk", "java-17-openjdk"),
-    *("java-21-openjdk", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf"),
+    *(
+        "java-21-openjdk",
+        "ld.so.cache",
+        "ld.so.conf",
+        "ld.so.conf.d",
+        "locale.alias",
+        "locale.conf",
+    ),
     *("localtime", "login.defs", "lsb-release", "machine-id", "magic", "mailcap", "mime.types"),
     *("nanorc", "nsswitch.conf", "openssl", "os-release", "pam.d/common-session", "passwd", "perl"),
     *("pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "profile"),
@@ -41,9 +54,10 @@ _ETC: Final = (
     *("shells", "skel", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "static", "terminfo"),
     *("timezone", "vim", "vimrc", "xattr.conf", "xdg", "zsh", "zshrc"),
 )
+# For walls that show the machine's own devices: neither other terminals nor shared memory.
 DEVICES: Final = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"),
-    *("/dev/pts", "/dev/ptmx", "/dev/shm", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"),
+    *("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"),
 )
 
 # Below the person's home. Hidden under every ticket that walls are built for.
@@ -56,10 +70,20 @@ _CREDENTIALS: Final = (
     *(".psql_history", ".mozilla", ".thunderbird", ".1password", ".bitwarden", ".electrum"),
     *(".bitcoin", ".ethereum", ".config/gcloud", ".config/gh", ".config/hub", ".config/glab-cli"),
     *(".config/git/credentials", ".config/op", ".config/rclone", ".config/containers"),
-    *(".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge"),
+    *(
+        ".config/google-chrome",
+        ".config/chromium",
+        ".config/BraveSoftware",
+        ".config/microsoft-edge",
+    ),
     *(".config/Bitwarden", ".config/pip", ".config/composer", ".config/doctl", ".config/heroku"),
     *(".config/netlify", ".config/vercel", ".local/share/keyrings", ".local/share/kwalletd"),
-    *(".config/systemd", ".config/autostart", "Library/Keychains", "Library/Application Support/Google"),
+    *(
+        ".config/systemd",
+        ".config/autostart",
+        "Library/Keychains",
+        "Library/Application Support/Google",
+    ),
     *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json"),
     *(".local/share/opencode/auth.json", ".pi/agent/auth.json", ".qwen/oauth_creds.json"),
 )
@@ -78,7 +102,12 @@ VARIABLES: Final = frozenset(
         *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS"),
         *("DBUS_SYSTEM_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DOCKER_HOST"),
         *("CONTAINER_HOST", "PODMAN_SOCK", "XDG_RUNTIME_DIR", "TMUX", "TMUX_PANE", "STY"),
-        *("PULSE_SERVER", "VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE", "VSCODE_GIT_ASKPASS_MAIN"),
+        *(
+            "PULSE_SERVER",
+            "VSCODE_IPC_HOOK_CLI",
+            "VSCODE_GIT_IPC_HANDLE",
+            "VSCODE_GIT_ASKPASS_MAIN",
+        ),
         *("GIT_ASKPASS", "SSH_ASKPASS", "NVIM", "NVIM_LISTEN_ADDRESS", "KITTY_LISTEN_ON"),
         *("I3SOCK", "SWAYSOCK", "SUDO_ASKPASS", "LD_PRELOAD", "LD_AUDIT"),
     )
@@ -151,7 +180,9 @@ def hidden(environ: Mapping[str, str], own: Sequence[str]) -> tuple[str, ...]:
     """
     home = environ.get("HOME") or "/"
     found = [*own, *_SECRETS, *(os.path.join(home, name) for name in _CREDENTIALS)]
-    found += [place for name in ("SSH_AUTH_SOCK", "XDG_RUNTIME_DIR") if (place := environ.get(name))]
+    found += [
+        place for name in ("SSH_AUTH_SOCK", "XDG_RUNTIME_DIR") if (place := environ.get(name))
+    ]
     return tuple(each for each in dict.fromkeys(found) if os.path.lexists(each))
 
 

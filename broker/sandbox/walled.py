@@ -94,7 +94,7 @@ def granted(walled: Walled, devices: Sequence[str]) -> tuple[list[str] | None, l
     else:
         held = uncut(_open(walled, walled.plan.writes, closed), listing(walled.root))
         writes = [walled.absolute(s.place) for s in held.spots if s.kind != "link"]
-        writes += [*walled.needs.writes, *shared, "/proc/self"]
+        writes += [*walled.needs.writes, *shared]
     return reads, writes
 
 

@@ -64,6 +64,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "child",
         "agents.",
         "launch",
+        "sandbox.",
         "harness.",
         "mcp.",
     ),

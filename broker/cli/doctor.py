@@ -1,7 +1,7 @@
 """
 `broker doctor`: can the broker do its work on this machine, and if not, what is missing?
 
-Decided here: how the findings of ``broker.cli.probes`` are shown, and that one bad finding is
+Decided here: how the findings of ``broker.cli.probes`` and ``walls`` are shown, and that one bad finding is
 enough to say no.
 """
 
@@ -30,9 +30,10 @@ _COLOURS: Final = {"ok": "green", "note": "yellow", "bad": "red"}
 def doctor(as_json: Json = False) -> int:
     """Check that this machine has what the broker needs."""
     from broker.cli.probes import examine
+    from broker.cli.walls import walls
     from broker.home import Home
 
-    findings = examine(Home.find(os.environ))
+    findings = [*examine(Home.find(os.environ)), *walls()]
     able = all(f.state != "bad" for f in findings)
     if as_json:
         json_out(

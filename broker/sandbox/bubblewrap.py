@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from broker.sandbox.system import KERNEL
 from broker.sandbox.walled import Walled
 
 NAME: Final = "bwrap"
@@ -63,6 +64,9 @@ def _system(walled: Walled) -> Iterator[str]:
             yield from _shown(place)
         yield from ("--tmpfs", walled.home)
     yield from ("--proc", "/proc", "--dev", "/dev")
+    for place in KERNEL:
+        if os.path.exists(place) and (plan.reads is None or place.startswith("/proc/")):
+            yield from ("--ro-bind", place, place)
     yield from ("--bind", os.path.join(walled.scratch, "tmp"), "/tmp")  # noqa: S108 - inside
     yield from ("--tmpfs", "/run")
     if plan.reads is None and os.path.isdir("/var/tmp"):  # noqa: S108 - only looked at
@@ -71,7 +75,7 @@ def _system(walled: Walled) -> Iterator[str]:
         yield from ("--ro-bind", "/run/systemd/resolve", "/run/systemd/resolve")
     for place in _outer(walled.system):
         if _again(place, walled):
-            yield from ("--ro-bind", place, place)
+            yield from _shown(place)
     for place in walled.needs.private:
         yield from ("--tmpfs", place)
     for place in walled.needs.reads:
@@ -131,14 +135,13 @@ def _hidden(walled: Walled) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     for place in _outer([os.path.realpath(place) for place in walled.hidden]):
         if f"{place}/".startswith(tuple(f"{s.rstrip('/')}/" for s in seen)):
-            if not any(folder and place.startswith(f"{above}/") for above, folder in found):
-                found.append((place, os.path.isdir(place)))
+            found.append((place, os.path.isdir(place)))
     return found
 
 
 def _shown(place: str) -> Iterator[str]:
     """Yield how a place of the system is shown: a link as a link, since others lead through it."""
-    if os.path.islink(place) and place.count("/") == 1:
+    if os.path.islink(place):
         yield from ("--symlink", os.readlink(place), place)
     elif os.path.exists(place):
         yield from ("--ro-bind", place, place)
@@ -146,9 +149,13 @@ def _shown(place: str) -> Iterator[str]:
 
 def _outer(places: Sequence[str]) -> list[str]:
     """
-    Return places sorted so that one comes before what lies in it, without repeats.
+    Return places without those that lie in another one.
 
-    >>> _outer(["/b/c", "/a", "/b"])
-    ['/a', '/b', '/b/c']
+    >>> _outer(["/b/c", "/a", "/b", "/b-c"])
+    ['/a', '/b', '/b-c']
     """
-    return sorted(dict.fromkeys(places))
+    found: list[str] = []
+    for place in sorted(dict.fromkeys(places), key=lambda p: p.split("/")):
+        if not found or not f"{place}/".startswith(f"{found[-1].rstrip('/')}/"):
+            found.append(place)
+    return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from broker.errors import InputError
 _SIZE: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _TIME: Final = {"s": 1, "m": 60, "h": 3_600}
 _MAX: Final = 2**50
+_TRIES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,10 @@ _SHOWN: Final = "memory=2G, processes=200, cpu=10m, wall=1h"
 
 class ControlGroup:
     """
-    A control group of one run, below the one that this process is in.
+    A control group of one run: beside the group that this process is in, or below it.
+
+    Beside, since the kernel lets a group either hold processes or hand its controllers on; where
+    a desktop hands a part of the tree to the user, both groups lie in that part.
 
     Args:
         root: where control groups (version 2) are mounted.
@@ -92,24 +97,28 @@ class ControlGroup:
     """
 
     def __init__(self, root: Path, name: str) -> None:
-        self._folder = _own_group(root) / name
-        self.made = False
+        own = own_group(root)
+        self._places = [place / name for place in (own.parent, own) if _within(place, root)]
+        self._folder: Path | None = None
 
     def make(self, ceilings: Ceilings) -> bool:
         """Make the group with its ceilings; False where this user has no such rights."""
+        return any(self._made(place, ceilings) for place in self._places)
+
+    def _made(self, place: Path, ceilings: Ceilings) -> bool:
         wanted = {"memory.max": ceilings.memory_bytes, "pids.max": ceilings.processes}
         try:
-            self._folder.mkdir()
+            place.mkdir()
         except OSError:
             return False
-        self.made = True
+        self._folder = place
         try:
             for name, value in wanted.items():
                 if value is not None:
-                    _put(self._folder / name, str(value))
+                    _put(place / name, str(value))
             if ceilings.memory_bytes is not None:
                 with suppress(OSError):
-                    _put(self._folder / "memory.swap.max", "0")
+                    _put(place / "memory.swap.max", "0")
         except OSError:
             self.end()
             return False
@@ -122,20 +131,28 @@ class ControlGroup:
         Raises:
             OSError: the kernel refuses.
         """
-        _put(self._folder / "cgroup.procs", str(pid))
+        if self._folder is not None:
+            _put(self._folder / "cgroup.procs", str(pid))
 
     def end(self) -> None:
         """Kill what is left in the group, and remove it."""
-        if not self.made:
+        if self._folder is None:
             return
         with suppress(OSError):
             _put(self._folder / "cgroup.kill", "1")
-        with suppress(OSError):
-            self._folder.rmdir()
-            self.made = False
+        for _ in range(_TRIES):  # the killed take a moment to be gone
+            with suppress(OSError):
+                self._folder.rmdir()
+                break
+            time.sleep(0.01)
+        self._folder = None
 
 
-def _own_group(root: Path) -> Path:
+def _within(place: Path, root: Path) -> bool:
+    return place == root or root in place.parents
+
+
+def own_group(root: Path) -> Path:
     """Return the folder of the group that this process is in."""
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():

@@ -35,8 +35,8 @@ from broker.agents.client import interpreter
 from broker.child import Child, has_terminal
 from broker.errors import LaunchError
 from broker.sandbox import bubblewrap, inside
-from broker.sandbox.machine import Engine, Machine
-from broker.sandbox.system import DEVICES, SOCKETS, cleaned
+from broker.sandbox.machine import Engine, Machine, spaces_work
+from broker.sandbox.system import DEVICES, cleaned
 from broker.sandbox.walled import Walled, granted, loopback
 
 __all__ = ["Engine", "Held", "Order", "Shown", "Starting", "prepared"]
@@ -129,7 +129,7 @@ def prepared(engine: Engine, machine: Machine, order: Order) -> Iterator[Startin
         walled = order.walled
         alone = engine == "landlock"
         told, held = _landlock(machine, order) if alone else _bubblewrap(machine, order)
-        told |= _told(order, alone=alone)
+        told = _told(order, alone=alone, cut_off=not told["internet"]) | told
         told |= {"status": fds["status_in"], "go": fds["go_out"]}
         fds["order"] = os.memfd_create("order")
         os.write(fds["order"], marshal.dumps(told))
@@ -143,13 +143,13 @@ def prepared(engine: Engine, machine: Machine, order: Order) -> Iterator[Startin
             os.close(fd)
 
 
-def _told(order: Order, *, alone: bool) -> dict[str, object]:
+def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
     """Return what the first process is told by every engine."""
     walled = order.walled
     boxed = not walled.plan.free
     near = loopback([h for hosts in walled.plan.hosts for h in hosts] + list(walled.needs.hosts))
     port = PROXY_PORT if ("127.0.0.1", PROXY_PORT) not in near else PROXY_PORT + 1
-    listen = [("127.0.0.1", port), *near] if boxed else []
+    listen = [("127.0.0.1", port), *near] if boxed and not cut_off else []
     targets = {str(port): ""} | {str(p): f"{host}:{p}" for host, p in near}
     scratch = os.path.join(walled.scratch, "tmp") if alone else "/tmp"  # noqa: S108 - within
     environ = {**cleaned(order.environ), **walled.needs.environ, "TMPDIR": scratch}
@@ -203,7 +203,7 @@ def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
     walled = order.walled
     boxed = not walled.plan.free
     reads, writes = granted(walled, DEVICES)
-    spaces = boxed and machine.spaces
+    spaces = boxed and (spaces_work() if machine.spaces is None else machine.spaces)
     none = boxed and not spaces  # no sockets of the internet at all
     told: dict[str, object] = {
         "unshare": spaces,
@@ -218,7 +218,7 @@ def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
         missing.append("emptying files that must not be written, which takes Landlock's ABI 3")
     if machine.landlock < 6:
         missing.append("services at abstract sockets, and signals, which takes Landlock's ABI 6")
-    missing += [f"the services at sockets in `{p}`" for p in SOCKETS[:1] if os.path.isdir(p)]
+    missing += ["services at unix sockets outside, such as an agent for keys or for containers"]
     missing += ["modes, owners and times of files that must not be written"]
     how = "own name spaces" if spaces else "a filter of system calls" if none else ""
     text = f"files by Landlock (ABI {machine.landlock})"

@@ -3,9 +3,9 @@ The first process within the walls: it closes the last of them, proves them, and
 
 It reads what to do from a descriptor. In order: name spaces of its own where no engine made them,
 the forwarders' listening sockets, Landlock, the filter of system calls, the canary, a report to
-the broker, and after the broker's word the agent. From then on it passes signals to the agent, carries
-connections to the broker's proxy, collects what other processes leave behind, and ends with the
-agent's own code, taking along whatever still runs.
+the broker, and after the broker's word the agent. From then on it passes signals to the agent,
+carries connections to the broker's proxy, collects what other processes leave behind, and ends
+with the agent's own code, taking along whatever still runs.
 
 Decided here: that order. Not decided here: what the walls are. Standard library only, and of this
 package only what needs nothing else.

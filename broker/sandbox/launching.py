@@ -168,7 +168,7 @@ class Sandbox:
     def _walls(self, child: Child, session: Session, agent: str, launch: Launch, it: Start) -> bool:
         """Build walls and start the agent in them; False where there are to be none."""
         bounds = session.ticket.bounds
-        if not bounds.seen and self._wanted.mode == "auto":
+        if not bounds.seen and self._wanted == Wanted("auto"):
             return False  # nothing that walls could hold
         needs = needs_of(agent, it.environ)
         if needs is None:

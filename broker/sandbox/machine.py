@@ -35,13 +35,14 @@ class Machine:
     """
     What walls can be built of. ``bwrap`` is the program's file; an empty text says there is none.
 
-    ``landlock`` is the kernel's ABI, 0 for none. ``spaces`` says whether a user and a network
-    name space can be made without bubblewrap; ``filters`` whether calls can be filtered.
+    ``landlock`` is the kernel's ABI, 0 for none. ``filters`` says whether calls can be filtered.
+    ``spaces`` says whether a user and a network name space can be made without bubblewrap; None
+    while nobody has tried.
     """
 
     bwrap: str
     landlock: int
-    spaces: bool
+    spaces: bool | None
     filters: bool
 
     def engines(self) -> tuple[Engine, ...]:
@@ -55,13 +56,12 @@ class Machine:
 
 
 def look(path: str | None = None) -> Machine:
-    """Return what this machine gives, without trying bubblewrap, which a start does anyway."""
+    """Return what this machine gives, without trying what a start would try anyway."""
     if sys.platform != "linux":
         return Machine("", 0, False, False)
     bwrap = shutil.which(NAME, path=path) or ""
     abi = landlock.abi()
-    spaces = not bwrap and spaces_work()
-    return Machine(bwrap, abi, spaces, seccomp.machine_known(platform.machine()))
+    return Machine(bwrap, abi, None, seccomp.machine_known(platform.machine()))
 
 
 def spaces_work() -> bool:

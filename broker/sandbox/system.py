@@ -57,8 +57,11 @@ _ETC: Final = (
 # For walls that show the machine's own devices: neither other terminals nor shared memory.
 DEVICES: Final = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"),
-    *("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd"),
 )
+
+# Settings of the kernel, by which root would act for the whole machine. They are read-only under
+# every ticket: being root here is no reason to be root there.
+KERNEL: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/sys")
 
 # Below the person's home. Hidden under every ticket that walls are built for.
 _CREDENTIALS: Final = (

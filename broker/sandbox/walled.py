@@ -18,6 +18,7 @@ from pathlib import Path
 
 from broker.hosts import check_host
 from broker.sandbox.plan import Plan, Spot, Walls, around, uncut
+from broker.sandbox.system import KERNEL
 from broker.sandbox.tree import listing
 
 
@@ -88,7 +89,7 @@ def granted(walled: Walled, devices: Sequence[str]) -> tuple[list[str] | None, l
         reads += [*walled.handed, *walled.sockets, "/proc"]
     if walled.plan.writes is None:
         settings = Walls((Spot("", "folder"),), (".broker/",))
-        shut = [*closed, *([walled.absolute(".broker/")] if _there(walled, settings) else [])]
+        shut = [*closed, *KERNEL, *([walled.absolute(".broker/")] if _there(walled, settings) else [])]
         writes = [f"/{s.place[:-1]}" for s in around(_places(shut), listing("/"))]
         writes += shared
     else:

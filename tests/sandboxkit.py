@@ -93,6 +93,7 @@ def start(
     ports: Sequence[int] = (),
     enforced: bool = False,
     environ: Mapping[str, str] | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[str]:
     """Start a command within walls, in a session of its own."""
     given = {"command": list(command), "texts": list(texts), "engine": engine, "mode": mode}
@@ -103,7 +104,7 @@ def start(
         [sys.executable, "-c", _RUN, json.dumps(given)],
         env={**os.environ, "BROKER_HOME": str(bench.home.state.parent), **(environ or {})},
         cwd=root,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

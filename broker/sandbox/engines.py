@@ -54,10 +54,15 @@ _PROXIED: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "AL
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What stands: in words, and which promises of a ticket it does not keep."""
+    """
+    What stands: in words, and which promises of a ticket it does not keep.
+
+    ``cut_off`` says that there are no sockets of the internet at all, not even to the proxy.
+    """
 
     text: str
     missing: tuple[str, ...] = ()
+    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ def prepared(engine: Engine, machine: Machine, order: Order) -> Iterator[Startin
         walled = order.walled
         alone = engine == "landlock"
         told, held = _landlock(machine, order) if alone else _bubblewrap(machine, order)
-        told = _told(order, alone=alone, cut_off=not told["internet"]) | told
+        told = _told(order, alone=alone, cut_off=held.cut_off) | told
         told |= {"status": fds["status_in"], "go": fds["go_out"]}
         fds["order"] = os.memfd_create("order")
         os.write(fds["order"], marshal.dumps(told))
@@ -180,7 +185,7 @@ def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
 
 def _bubblewrap(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
     walled = order.walled
-    told: dict[str, object] = {"unshare": False, "internet": True, "datagrams": True}
+    told: dict[str, object] = {"unshare": False, "filter": {}}
     told["landlock"] = None
     text = "files, processes and network by bubblewrap"
     if walled.plan.free:
@@ -207,8 +212,7 @@ def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
     none = boxed and not spaces  # no sockets of the internet at all
     told: dict[str, object] = {
         "unshare": spaces,
-        "internet": not none,
-        "datagrams": True,
+        "filter": {"internet": not none, "segments": spaces},
         "landlock": {"abi": machine.landlock, "reads": reads, "writes": writes, "ports": None},
     }
     missing = []
@@ -223,7 +227,7 @@ def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
     how = "own name spaces" if spaces else "a filter of system calls" if none else ""
     text = f"files by Landlock (ABI {machine.landlock})"
     text += f", network by {how}" if how else "; the scope does not limit hosts"
-    return told, Held(text, tuple(missing))
+    return told, Held(text, tuple(missing), none)
 
 
 def _received(fd: int) -> bytes:

@@ -103,7 +103,7 @@ def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
         landlock.restrict(how["abi"], how["reads"], how["writes"], ports=how["ports"])
     machine = os.uname().machine
     if seccomp.machine_known(machine):
-        seccomp.load(machine, internet=order["internet"], datagrams=order["datagrams"])
+        seccomp.load(machine, **order["filter"])
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     return listeners
 

@@ -73,6 +73,13 @@ _DENIED: Final[dict[str, tuple[int | None, int | None]]] = {
     "ioperm": (173, None),
     "vhangup": (153, 58),
 }
+# System V's shared memory, messages and semaphores, where no name space of their own holds them.
+_SEGMENTS: Final[dict[str, tuple[int | None, int | None]]] = {
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+}
 _MACHINES: Final = {"x86_64": (0xC000_003E, 0), "aarch64": (0xC000_00B7, 1)}
 _CLONE: Final = (56, 220)
 _CLONE3: Final = 435
@@ -91,7 +98,9 @@ def machine_known(machine: str) -> bool:
     return machine in _MACHINES
 
 
-def program(machine: str, *, internet: bool = True, datagrams: bool = True) -> bytes:
+def program(
+    machine: str, *, internet: bool = True, datagrams: bool = True, segments: bool = True
+) -> bytes:
     """
     Return the filter as the kernel takes it: instructions of eight bytes.
 
@@ -99,6 +108,7 @@ def program(machine: str, *, internet: bool = True, datagrams: bool = True) -> b
         machine: the processor, as ``os.uname().machine`` names it.
         internet: let sockets of the internet be made.
         datagrams: let them be other ones than TCP's.
+        segments: let System V's shared memory, messages and semaphores be used.
 
     Raises:
         KeyError: no filter is known for this processor.
@@ -110,7 +120,8 @@ def program(machine: str, *, internet: bool = True, datagrams: bool = True) -> b
     lines = [(_LOAD, 4, 0, 0), (_JEQ, audit, 1, 0), (_RET, KILL, 0, 0), (_LOAD, 0, 0, 0)]
     if machine == "x86_64":
         lines += [(_JGE, X32, 0, 1), _refuse(errno.ENOSYS)]
-    for numbers in _DENIED.values():
+    denied = _DENIED if segments else _DENIED | _SEGMENTS
+    for numbers in denied.values():
         number = numbers[column]
         if number is not None:
             lines += [(_JEQ, number, 0, 1), _refuse()]
@@ -144,14 +155,16 @@ def _sockets(internet: bool, datagrams: bool) -> list[Line]:
     return [*lines, _refuse(errno.EAFNOSUPPORT)]
 
 
-def load(machine: str, *, internet: bool = True, datagrams: bool = True) -> None:
+def load(
+    machine: str, *, internet: bool = True, datagrams: bool = True, segments: bool = True
+) -> None:
     """
     Load the filter into this thread, for good; ``no_new_privs`` must be set.
 
     Raises:
         OSError: the kernel refuses it.
     """
-    code = program(machine, internet=internet, datagrams=datagrams)
+    code = program(machine, internet=internet, datagrams=datagrams, segments=segments)
     holder = ctypes.create_string_buffer(code, len(code))
 
     class Program(ctypes.Structure):

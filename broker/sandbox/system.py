@@ -59,6 +59,14 @@ DEVICES: Final = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"),
 )
 
+# Below the person's home: where programs are installed for one user, and how git is set up.
+_TOOLS: Final = (
+    *(".pyenv", ".rbenv", ".nodenv", ".nvm", ".volta", ".asdf", ".sdkman", ".rustup", ".bun"),
+    *(".local/share/mise", ".local/share/uv", ".local/share/fnm", ".local/lib", ".local/pipx"),
+    *(".local/share/pipx", ".local/share/pnpm", ".deno/bin", ".gitconfig", ".config/git/config"),
+    *(".config/git/ignore", ".config/git/attributes"),
+)
+
 # Settings of the kernel, by which root would act for the whole machine. They are read-only under
 # every ticket: being root here is no reason to be root there.
 KERNEL: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/sys")
@@ -133,6 +141,7 @@ def readable(program: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     for folder in environ.get("PATH", "").split(os.pathsep):
         if os.path.isabs(folder) and _narrow(folder, home) and not _in_system(folder):
             found += [folder, *_led_to(folder)]
+    found += [os.path.join(home, name) for name in _TOOLS]
     found += [sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[1])]
     found += _package(program)
     node = shutil.which("node", path=environ.get("PATH"))

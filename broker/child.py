@@ -51,7 +51,7 @@ class Child:
         self.signalled = 0
         self.stopped = ""
         self.ended = False
-        self.reach: Callable[[int], None] | None = None
+        self._reach: Callable[[int], None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._kill_at_s = 0.0
         self._before: dict[signal.Signals, Any] = {}
@@ -97,7 +97,7 @@ class Child:
             cwd: the folder it starts in.
             passed: descriptors that it gets beside the standard ones.
             shielded: it ignores the signals that are the agent's, until it says otherwise:
-                what is started is a sandbox, and ``reach`` knows how to signal within.
+                what is started is a sandbox, and ``reach_by`` is told how to signal within.
 
         Raises:
             LaunchError: it cannot be started, or a signal came first.
@@ -126,10 +126,16 @@ class Child:
     def abandon(self) -> None:
         """Kill what was started, so that something else can be started in its place."""
         process, self._process = self._process, None
-        self.reach = None
+        self._reach = None
         if process is not None:
             process.kill()
             process.wait()
+
+    def reach_by(self, reach: Callable[[int], None]) -> None:
+        """Signal in another way from here on; a signal that came before is sent again."""
+        self._reach = reach
+        if self.signalled:
+            reach(self.signalled)
 
     def wait(self, escaped: Callable[[], str | None]) -> int:
         """
@@ -161,7 +167,7 @@ class Child:
     def _end(self, number: int) -> None:
         process = self._process
         if process is not None and process.poll() is None:
-            (self.reach or process.send_signal)(number)
+            (self._reach or process.send_signal)(number)
             if not self._kill_at_s:
                 self._kill_at_s = time.monotonic() + GRACE_S
 

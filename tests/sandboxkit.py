@@ -70,7 +70,7 @@ class Ended:
 
     def entries(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the entries of the latest receipt, verified."""
-        newest = max(self.bench.receipts().sessions(), key=lambda info: info.path.stat().st_mtime)
+        newest = max(self.bench.receipts().sessions(), key=lambda info: info.changed_at)
         assert self.bench.verdict(newest.sid).state in ("SEALED", "INTERRUPTED")
         return self.bench.entries(newest.sid)
 

@@ -112,8 +112,7 @@ class Starting:
             raise LaunchError(f"it could not be set up: {report['broken']}")
         if report["fails"]:
             raise LaunchError(f"a wall does not hold: {'; '.join(report['fails'])}")
-        if info:
-            child.reach = self._signal
+        child.reach_by(self._signal)
 
     def go(self) -> None:
         """Let the agent run."""
@@ -178,7 +177,7 @@ def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
         "targets": targets,
         "proxy": os.path.join(walled.scratch, "egress"),
         "files": {} if alone else dict(walled.needs.files),
-        "shown": {str(p): os.path.join(walled.scratch, "tmp", f"port-{p}") for p in order.ports},
+        "shown": {str(p): f"{scratch}/port-{p}" for p in order.ports},
         "canary": {"secret": order.secret, "outside": outside, "network": boxed},
     }
 
@@ -248,14 +247,14 @@ class Shown:
         self._places = {p: os.path.join(walled.scratch, "tmp", f"port-{p}") for p in ports}
         self._listeners: list[socket.socket] = []
 
-    def start(self) -> None:
+    def bind(self) -> None:
         """
-        Listen on loopback.
+        Take the ports. Whoever connects waits until ``start``.
 
         Raises:
             LaunchError: a port is taken.
         """
-        for port, place in self._places.items():
+        for port in self._places:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -265,6 +264,10 @@ class Shown:
                 listener.close()
                 raise LaunchError(f"port {port} cannot be shown: {error.strerror}") from error
             self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Begin to carry, in threads of its own."""
+        for listener, place in zip(self._listeners, self._places.values(), strict=True):
             accept = inside.accepting(listener, partial(inside.reached, place))
             threading.Thread(target=accept, daemon=True).start()
 

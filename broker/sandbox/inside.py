@@ -59,6 +59,8 @@ def main(fd: int) -> int:
     with os.fdopen(fd, "rb") as stream:
         order = marshal.load(stream)  # noqa: S302 - written by the broker that started us
     status, go = order["status"], order["go"]
+    # From here on no signal is lost: what comes before the agent runs waits for it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ALL)
     try:
         listeners = _walls(order)
         report: dict[str, Any] = {"fails": walls_that_fail(order["canary"])}
@@ -145,7 +147,6 @@ def _run(order: dict[str, Any], listeners: dict[str, _socket.socket]) -> int:
     agent = os.fork()
     if agent == 0:
         _become(order)
-    _serve(order, listeners)
 
     def pass_on(number: int, _: object) -> None:
         try:
@@ -161,6 +162,8 @@ def _run(order: dict[str, Any], listeners: dict[str, _socket.socket]) -> int:
         # The terminal sends these to the agent too, which knows what they mean.
         signal.signal(number, pass_on if order["interrupts"] else signal.SIG_IGN)
     signal.signal(signal.SIGALRM, lambda *_: os.kill(agent, signal.SIGKILL))
+    _serve(order, listeners)  # whose threads leave signals to this one
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ALL)
     while True:
         pid, status = os.wait()
         if pid == agent:
@@ -179,6 +182,7 @@ def _become(order: dict[str, Any]) -> None:
         for number in order["ignored"]:
             signal.signal(number, signal.SIG_IGN)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ALL)
         _enter(order["cwd"])
         os.closerange(3, 1 << 20)
         os.execve(order["program"], order["command"], order["environ"])  # noqa: S606 - the agent

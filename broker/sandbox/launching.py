@@ -179,6 +179,9 @@ class Sandbox:
         if not machine.engines():
             raise LaunchError("this machine has nothing to build it of: see `broker doctor`")
         walled = self._walled(session, needs, launch, it)
+        if self._wanted.ports:
+            self._shown = engines.Shown(walled, self._wanted.ports)
+            self._shown.bind()
         broken = []
         for engine in machine.engines():
             try:
@@ -250,8 +253,7 @@ class Sandbox:
             session.sandboxed()
         if self._egress is not None:
             self._egress.start()
-        if self._wanted.ports:
-            self._shown = engines.Shown(walled, self._wanted.ports)
+        if self._shown is not None:
             self._shown.start()
         self._until = session.ticket.until
         return held

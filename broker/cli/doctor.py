@@ -1,8 +1,8 @@
 """
 `broker doctor`: can the broker do its work on this machine, and if not, what is missing?
 
-Decided here: how the findings of ``broker.cli.probes`` and ``walls`` are shown, and that one bad finding is
-enough to say no.
+Decided here: how the findings of ``broker.cli.probes`` and ``walls`` are shown, and that one bad
+finding is enough to say no.
 """
 
 from __future__ import annotations

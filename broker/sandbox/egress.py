@@ -44,7 +44,7 @@ _HOP: Final = frozenset(
 Told = Callable[[str], None]
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """The head of a request, and what came behind it already."""
 
     method: str
@@ -176,7 +176,7 @@ class Egress:
 # ── reading ──
 
 
-def read_head(near: socket.socket) -> Head:
+def read_head(near: socket.socket) -> RequestHead:
     """
     Receive the head of one request.
 
@@ -190,7 +190,7 @@ def read_head(near: socket.socket) -> Head:
             raise InputError("the request ends early" if not more else "its head is too long")
         data += more
     block, _, rest = data.partition(b"\r\n\r\n")
-    return Head(*_parsed(block), rest)
+    return RequestHead(*_parsed(block), rest)
 
 
 def _parsed(block: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
@@ -207,7 +207,7 @@ def _parsed(block: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
     return words[0], words[1], tuple(fields)
 
 
-def _plain(head: Head) -> Url:
+def _plain(head: RequestHead) -> Url:
     """Return the address of a plain request, which stands in its first line as a whole."""
     url = read_url(head.target)
     if url.scheme != "http":
@@ -215,7 +215,7 @@ def _plain(head: Head) -> Url:
     return url
 
 
-def _length(head: Head) -> int | None:
+def _length(head: RequestHead) -> int | None:
     """
     Return how many bytes the body has, None for one in chunks.
 
@@ -255,7 +255,7 @@ def _connected(places: list[str], port: int) -> socket.socket:
     raise last
 
 
-def _carry_one(near: socket.socket, far: socket.socket, head: Head, url: Url) -> None:
+def _carry_one(near: socket.socket, far: socket.socket, head: RequestHead, url: Url) -> None:
     """Send one request on, as the judged host would get it, and its answer back."""
     try:
         length = _length(head)

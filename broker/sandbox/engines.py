@@ -39,7 +39,7 @@ from broker.sandbox.machine import Engine, Machine, spaces_work
 from broker.sandbox.system import DEVICES, cleaned
 from broker.sandbox.walled import Walled, granted, loopback
 
-__all__ = ["Engine", "Held", "Order", "Shown", "Starting", "prepared"]
+__all__ = ["Built", "Engine", "Order", "ShownPorts", "Starting", "prepared"]
 
 REPORT_S: Final = 20.0
 PROXY_PORT: Final = 3_128  # within the walls
@@ -53,7 +53,7 @@ _PROXIED: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "AL
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Built:
     """
     What stands: in words, and which promises of a ticket it does not keep.
 
@@ -82,7 +82,7 @@ class Order:
 class Starting:
     """One attempt to start: ``begin`` starts and hears the report, ``go`` lets the agent run."""
 
-    def __init__(self, held: Held, argv: Sequence[str], fds: dict[str, int]) -> None:
+    def __init__(self, held: Built, argv: Sequence[str], fds: dict[str, int]) -> None:
         self.held = held
         self.pid = 0
         self._argv = argv
@@ -182,7 +182,7 @@ def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
     }
 
 
-def _bubblewrap(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
+def _bubblewrap(machine: Machine, order: Order) -> tuple[dict[str, object], Built]:
     walled = order.walled
     told: dict[str, object] = {"unshare": False, "filter": {}}
     told["landlock"] = None
@@ -200,10 +200,10 @@ def _bubblewrap(machine: Machine, order: Order) -> tuple[dict[str, object], Held
     missing = []
     if walled.plan.free and machine.landlock < 6:
         missing.append("services at abstract sockets, which takes Landlock's ABI 6")
-    return told, Held(text, tuple(missing))
+    return told, Built(text, tuple(missing))
 
 
-def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
+def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Built]:
     walled = order.walled
     boxed = not walled.plan.free
     reads, writes = granted(walled, DEVICES)
@@ -226,7 +226,7 @@ def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Held]:
     how = "own name spaces" if spaces else "a filter of system calls" if none else ""
     text = f"files by Landlock (ABI {machine.landlock})"
     text += f", network by {how}" if how else "; the scope does not limit hosts"
-    return told, Held(text, tuple(missing), none)
+    return told, Built(text, tuple(missing), none)
 
 
 def _received(fd: int) -> bytes:
@@ -240,7 +240,7 @@ def _received(fd: int) -> bytes:
     return b""
 
 
-class Shown:
+class ShownPorts:
     """Ports of the run that the person's own machine sees on loopback, such as a dev server's."""
 
     def __init__(self, walled: Walled, ports: Sequence[int]) -> None:

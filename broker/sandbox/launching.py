@@ -111,7 +111,7 @@ class Sandbox:
         self._before: tuple[str, ...] = ()
         self._scratch: Path | None = None
         self._egress: Egress | None = None
-        self._shown: engines.Shown | None = None
+        self._shown: engines.ShownPorts | None = None
         self._group: ControlGroup | None = None
         self._until: int | None = None
         self._began_s = 0.0
@@ -180,7 +180,7 @@ class Sandbox:
             raise LaunchError("this machine has nothing to build it of: see `broker doctor`")
         walled = self._walled(session, needs, launch, it)
         if self._wanted.ports:
-            self._shown = engines.Shown(walled, self._wanted.ports)
+            self._shown = engines.ShownPorts(walled, self._wanted.ports)
             self._shown.bind()
         broken = []
         for engine in machine.engines():
@@ -233,7 +233,7 @@ class Sandbox:
         machine: Machine,
         walled: Walled,
         it: Start,
-    ) -> engines.Held:
+    ) -> engines.Built:
         """Start the first process within the walls, hear whether they hold, and let it go on."""
         order = engines.Order(
             walled, it.program, it.command, it.environ, it.cwd, self._wanted.ceilings.limits(),
@@ -274,7 +274,7 @@ class Sandbox:
 
     # ── telling ──
 
-    def _told(self, session: Session, held: engines.Held, walled: Walled) -> None:
+    def _told(self, session: Session, held: engines.Built, walled: Walled) -> None:
         self._note(session, f"held by the kernel: {held.text}")
         self._say(f"sandbox: {held.text}")
         for note in walled.plan.notes:

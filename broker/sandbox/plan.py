@@ -38,7 +38,7 @@ _MANY_CUTS: Final = 32  # cuts in one folder, from which on the folder is cut as
 Kind = Literal["folder", "file", "link", "other"]
 
 
-class Entry(NamedTuple):
+class Item(NamedTuple):
     """One entry of a folder; ``second`` says that a file has a second name somewhere."""
 
     name: str
@@ -100,7 +100,7 @@ class Plan:
         return self.network and not self.hosts
 
 
-Listing = Callable[[str], Sequence[Entry]]
+Listing = Callable[[str], Sequence[Item]]
 
 
 def make_plan(bounds: Bounds, listing: Listing, *, folded: bool = False) -> Plan:
@@ -117,7 +117,7 @@ def make_plan(bounds: Bounds, listing: Listing, *, folded: bool = False) -> Plan
 
     >>> from broker.bounds import root_bounds
     >>> from broker.caveats import paths
-    >>> tree = {"": [Entry("src", "folder"), Entry("key", "file")]}
+    >>> tree = {"": [Item("src", "folder"), Item("key", "file")]}
     >>> plan = make_plan(root_bounds((paths("src/**"),)), lambda place: tree.get(place, []))
     >>> plan.writes.spots, plan.network
     ((Spot(place='src/', kind='folder'),), False)
@@ -155,7 +155,7 @@ def around(hidden: Sequence[str], listing: Listing) -> tuple[Spot, ...]:
 
     New entries beside a hidden place are not granted.
 
-    >>> tree = {"": [Entry("a", "folder"), Entry("k", "folder")], "k/": [Entry("b", "file")]}
+    >>> tree = {"": [Item("a", "folder"), Item("k", "folder")], "k/": [Item("b", "file")]}
     >>> around(["k/s/"], lambda place: tree.get(place, []))
     (Spot(place='a/', kind='folder'), Spot(place='k/b/', kind='file'))
     """
@@ -225,7 +225,7 @@ class _Walk:
             self.notes.append(f"kept from being written, as by the gate: {shown}{more}")
         return Walls(tuple(sorted(spots)), tuple(sorted(cuts)))
 
-    def _listed(self, place: str) -> Sequence[Entry]:
+    def _listed(self, place: str) -> Sequence[Item]:
         entries = self.listing(place)
         self._left -= len(entries)
         if self._left < 0:
@@ -319,7 +319,7 @@ class _Access:
         matchers = self._matchers(place)
         return matchers is not None and all(m.covers(place) for m in matchers)
 
-    def admits(self, place: str, entry: Entry) -> bool:
+    def admits(self, place: str, entry: Item) -> bool:
         """Whether one entry is admitted; a file with a second name is never written."""
         if self.writing and (entry.second or entry.kind != "file"):
             return False

@@ -1,7 +1,7 @@
 """
 What lies in the folders of a workspace, as the walls need to know it.
 
-Decided here: how an entry of the disk becomes an ``Entry``. Not decided here: what follows from
+Decided here: how an entry of the disk becomes an ``Item``. Not decided here: what follows from
 it (``broker.sandbox.plan``). No link is followed: where one leads is another place, with walls of
 its own. A folder that cannot be listed has no entries, so nothing in it is granted singly.
 """
@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from broker.sandbox.plan import Entry, Listing
+from broker.sandbox.plan import Item, Listing
 
 
 def listing(root: str) -> Listing:
@@ -23,10 +23,10 @@ def listing(root: str) -> Listing:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     os.symlink("x", os.path.join(folder, "a"))
     ...     listing(folder)("")
-    [Entry(name='a', kind='link', second=False)]
+    [Item(name='a', kind='link', second=False)]
     """
 
-    def entries(place: str) -> Sequence[Entry]:
+    def entries(place: str) -> Sequence[Item]:
         try:
             with os.scandir(os.path.join(root, place)) as found:
                 return [_entry(each) for each in found]
@@ -36,15 +36,15 @@ def listing(root: str) -> Listing:
     return entries
 
 
-def _entry(found: os.DirEntry[str]) -> Entry:
+def _entry(found: os.DirEntry[str]) -> Item:
     if found.is_symlink():
-        return Entry(found.name, "link")
+        return Item(found.name, "link")
     if found.is_dir(follow_symlinks=False):
-        return Entry(found.name, "folder")
+        return Item(found.name, "folder")
     try:
         status = found.stat(follow_symlinks=False)
     except OSError:
-        return Entry(found.name, "other")  # it went away meanwhile
+        return Item(found.name, "other")  # it went away meanwhile
     if not stat.S_ISREG(status.st_mode):
-        return Entry(found.name, "other")
-    return Entry(found.name, "file", status.st_nlink > 1)
+        return Item(found.name, "other")
+    return Item(found.name, "file", status.st_nlink > 1)

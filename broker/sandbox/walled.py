@@ -89,7 +89,11 @@ def granted(walled: Walled, devices: Sequence[str]) -> tuple[list[str] | None, l
         reads += [*walled.handed, *walled.sockets, "/proc"]
     if walled.plan.writes is None:
         settings = Walls((Spot("", "folder"),), (".broker/",))
-        shut = [*closed, *KERNEL, *([walled.absolute(".broker/")] if _there(walled, settings) else [])]
+        shut = [
+            *closed,
+            *KERNEL,
+            *([walled.absolute(".broker/")] if _there(walled, settings) else []),
+        ]
         writes = [f"/{s.place[:-1]}" for s in around(_places(shut), listing("/"))]
         writes += shared
     else:

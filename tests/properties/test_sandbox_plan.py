@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from broker.bounds import Bounds, PathBound, root_bounds
 from broker.caveats import Caveat, paths, reads, writes
 from broker.globs import path_matcher
-from broker.sandbox.plan import Entry, Walls, guarded, make_plan, uncut
+from broker.sandbox.plan import Item, Walls, guarded, make_plan, uncut
 
 NAMES = ("a", "b", "ab", ".git", ".broker", "x.py", "y.py")
 PATTERNS = (
@@ -18,7 +18,7 @@ PATTERNS = (
     *(".git/**", ".git", "**/.git/**", "[ab]/**", "a/x.py", "ab/*/x.py", ".broker/**", "**/a"),
 )
 
-Tree = dict[str, list[Entry]]
+Tree = dict[str, list[Item]]
 
 
 @st.composite
@@ -31,7 +31,7 @@ def trees(draw: st.DrawFn) -> Tree:
         for name in draw(st.sets(st.sampled_from(NAMES), max_size=4)):
             kind = draw(st.sampled_from(["folder", "file", "file", "link"] if depth else ["file"]))
             second = kind == "file" and draw(st.booleans())
-            entries.append(Entry(name, kind, second))  # type: ignore[arg-type]  # one of these
+            entries.append(Item(name, kind, second))  # type: ignore[arg-type]  # one of these
             if kind == "folder":
                 fill(f"{place}{name}/", depth - 1)
         tree[place] = entries
@@ -48,7 +48,7 @@ def lists(draw: st.DrawFn) -> tuple[Caveat, ...]:
     return tuple(draw(kinds)(*draw(found)) for _ in range(draw(st.integers(1, 3))))
 
 
-def there(tree: Tree) -> Iterator[tuple[str, Entry | None]]:
+def there(tree: Tree) -> Iterator[tuple[str, Item | None]]:
     """Yield every place of a tree, and beside each some that are not there yet."""
     for place, entries in tree.items():
         for entry in entries:
@@ -60,7 +60,7 @@ def there(tree: Tree) -> Iterator[tuple[str, Entry | None]]:
                 yield f"{place}{name}/new/x.py/", None
 
 
-def admitted(bounds: tuple[PathBound, ...], place: str, entry: Entry | None, write: bool) -> bool:
+def admitted(bounds: tuple[PathBound, ...], place: str, entry: Item | None, write: bool) -> bool:
     """Say naively what the gate says of one place."""
     if write and (entry is not None and entry.second):
         return False
@@ -113,7 +113,7 @@ def check(tree: Tree, bounds: tuple[PathBound, ...], walls: Walls | None, write:
 
 @given(trees(), lists())
 def test_walls_grant_no_more_than_the_ticket(tree: Tree, caveats: tuple[Caveat, ...]) -> None:
-    """Nothing that the gate would refuse by the same lists is ever granted, new entries included."""
+    """Nothing that the gate refuses by the same lists is ever granted, new entries included."""
     bounds = root_bounds(caveats)
     plan = make_plan(bounds, lambda place: tree.get(place, []))
     check(tree, bounds.reads, plan.reads, write=False)
@@ -157,7 +157,9 @@ def test_a_tree_of_one_pattern_is_granted_whole(tree: Tree, pattern: str) -> Non
         if entry is not None and entry.kind == "link":
             continue
         head = pattern.removesuffix("**")
-        if entry is None and not any(s.place and head.startswith(s.place) for s in plan.writes.spots):
+        if entry is None and not any(
+            s.place and head.startswith(s.place) for s in plan.writes.spots
+        ):
             continue
         if admitted(bounds.writes, place, entry, write=True):
             assert plan.writes.admits(place), place

@@ -25,7 +25,7 @@ SCRIPT = "echo made > src/made.txt; cat {key}; cat {secret}; echo x > {secret}; 
 def walled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the runs of the agents' own stages require walls."""
     needed("bubblewrap")
-    started = "workspace=Path(given[\"workspace\"])"
+    started = 'workspace=Path(given["workspace"])'
     assert started in runkit._RUN
     walls = f"{started}, sandbox=Wanted.read('require')"
     text = "from broker.sandbox.launching import Wanted\n" + runkit._RUN.replace(started, walls)
@@ -90,9 +90,7 @@ def test_codex(tmp_path: Path) -> None:
         pytest.skip("Codex is not installed")
     stage = codex.Stage(tmp_path, program)
     _, script = outside(tmp_path)
-    code, _, err = stage.run(
-        {"main": [Use([codex.shell(script)]), Say("done")]}, scope=SCOPE
-    )
+    code, _, err = stage.run({"main": [Use([codex.shell(script)]), Say("done")]}, scope=SCOPE)
     assert code == 0, err
     check(stage.results["main-0-0"].text, tmp_path, stage.entries())
     config = (stage.user / ".codex/config.toml").read_text()

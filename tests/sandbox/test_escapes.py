@@ -81,7 +81,11 @@ class Outside:
             folder.mkdir(parents=True)
         for path in (
             *(self.out / "secret.txt", self.out / "movable.txt", self.ws / "key"),
-            *(self.person / ".ssh/id_rsa", self.person / ".aws/credentials", self.person / ".netrc"),
+            *(
+                self.person / ".ssh/id_rsa",
+                self.person / ".aws/credentials",
+                self.person / ".netrc",
+            ),
         ):
             path.write_text(SECRET + "\n")
         (self.person / ".bashrc").write_text("mine\n")
@@ -195,7 +199,6 @@ class Outside:
             "SHM": str(self.shm),
             "KEYRING": self.key,
             "GIT_TERMINAL_PROMPT": "0",
-            "EGRESS": "/nowhere",
         }
 
     def end(self) -> None:
@@ -255,7 +258,7 @@ def test_no_attempt_gets_out(outside: Outside, engine: str) -> None:
     sandboxkit.needed(engine)
     hosts = "hosts=none" if engine.endswith("spaces") else f"hosts=127.0.0.1:{outside.web}"
     attempts = outside.ws / "src/attempts.json"
-    attempts.write_text(json.dumps([[a.name, a.how, a.code] for a in ALL]))
+    attempts.write_text(json.dumps([[a.name, a.how, a.whole] for a in ALL]))
     (outside.ws / "src/driver.py").write_text(DRIVER)
     outside.before = outside.state()
     process = sandboxkit.start(

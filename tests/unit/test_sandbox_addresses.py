@@ -57,7 +57,7 @@ def test_an_address_that_is_named_is_reached() -> None:
 
 
 def test_localhost_is_this_machine_only() -> None:
-    """What `localhost` means is fixed, so it needs no address beside it; elsewhere it is refused."""
+    """What `localhost` means is fixed, so it needs no address beside it, and leads nowhere else."""
     assert reached("localhost", 80, nobody, lambda *_: ["127.0.0.1", "::1"])
     with pytest.raises(InputError):
         reached("localhost", 80, nobody, lambda *_: ["10.0.0.1"])

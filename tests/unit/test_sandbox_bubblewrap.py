@@ -77,7 +77,7 @@ def test_what_is_not_limited(
     found = made(root, *caveats)
     assert at(found, base, "/", "/") >= 0
     assert ("--unshare-net" in found) == unshared
-    assert ["--unshare-user", "--unshare-pid"] == found[:2]
+    assert found[:2] == ["--unshare-user", "--unshare-pid"]
     assert "--share-net" not in found
 
 

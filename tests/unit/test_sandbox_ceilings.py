@@ -24,8 +24,22 @@ def test_each_key_is_read() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "memory", "memory=", "memory=0", "memory=1T", "memory=-1", "memory= 1", "disk=1", "cpu=5"]
-    + ["processes=1K", "wall=1d", "memory=99999999999999G", "memory=\u0661", "cpu=1.5h"],
+    [
+        "",
+        "memory",
+        "memory=",
+        "memory=0",
+        "memory=1T",
+        "memory=-1",
+        "memory= 1",
+        "disk=1",
+        "cpu=5",
+        "processes=1K",
+        "wall=1d",
+        "memory=99999999999999G",
+        "memory=١",
+        "cpu=1.5h",
+    ],
 )
 def test_what_is_not_understood_is_an_error(text: str) -> None:
     """Every other text is refused, with what would be right."""

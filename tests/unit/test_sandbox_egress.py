@@ -94,7 +94,8 @@ def test_a_plain_request_is_carried(proxy: Proxy, origin: Origin) -> None:
     """The server sees a path and the judged host, and none of the headers meant for the proxy."""
     answer = proxy.ask(
         f"GET http://127.0.0.1:{origin.port}/a?b HTTP/1.1\r\nHost: evil.test\r\n"
-        "Proxy-Authorization: x\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nX-Kept: 2\r\n\r\n".encode()
+        "Proxy-Authorization: x\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\n"
+        "X-Kept: 2\r\n\r\n".encode()
     )
     assert answer.endswith(b"ok")
     (got,) = origin.got
@@ -157,7 +158,11 @@ def test_nobody_there_is_not_a_refusal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "request_line",
     [
-        *(b"GET / HTTP/1.1", b"GET https://outer.example/ HTTP/1.1", b"CONNECT outer.example HTTP/1.1"),
+        *(
+            b"GET / HTTP/1.1",
+            b"GET https://outer.example/ HTTP/1.1",
+            b"CONNECT outer.example HTTP/1.1",
+        ),
         *(b"GET http://outer.example/", b"nonsense", b"G\x00T http://outer.example/ HTTP/1.1"),
         *(b"GET http://a@b@outer.example/ HTTP/1.1", b"GET http://out\xc2\xader.example/ HTTP/1.1"),
         *(b"GET http://0x7f.1/ HTTP/1.1", b"GET http://outer.example\\@evil.test/ HTTP/1.1"),
@@ -172,7 +177,10 @@ def test_an_odd_request_is_refused(proxy: Proxy, request_line: bytes) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        *("Content-Length: 1\r\nContent-Length: 2", "Content-Length: 1\r\nTransfer-Encoding: chunked"),
+        *(
+            "Content-Length: 1\r\nContent-Length: 2",
+            "Content-Length: 1\r\nTransfer-Encoding: chunked",
+        ),
         *("Transfer-Encoding: gzip", "Content-Length: +1", "Content-Length: 1_0", "No colon here"),
         *(" Folded: x", "Name : x", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"),
     ],

@@ -24,9 +24,7 @@ WITHOUT_SPACES = Machine("", 7, False, True)
 def order(root: Path, *caveats: Caveat, needs: Needs | None = None) -> Order:
     """Return an order to start something under a ticket."""
     plan = make_plan(root_bounds(caveats), listing(str(root)))
-    walled = Walled(
-        str(root), plan, "/home/x", str(root), ("/usr",), needs or Needs(), (), (), ()
-    )
+    walled = Walled(str(root), plan, "/home/x", str(root), ("/usr",), needs or Needs(), (), (), ())
     environ = {"PATH": "/usr/bin", "SSH_AUTH_SOCK": "/x", "A": "\udcff"}
     return Order(walled, "/bin/true", ["true"], environ, root, [], None)
 

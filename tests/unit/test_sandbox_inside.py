@@ -139,7 +139,9 @@ def test_only_three_descriptors_reach_the_agent() -> None:
 def test_limits_and_ignored_signals_reach_the_agent() -> None:
     """What was typed as a limit holds, and what was ignored stays so."""
     script = "ulimit -t; kill -HUP $$; echo still"
-    first = First(["/bin/sh", "-c", script], limits=[("RLIMIT_CPU", 77)], ignored=[int(signal.SIGHUP)])
+    first = First(
+        ["/bin/sh", "-c", script], limits=[("RLIMIT_CPU", 77)], ignored=[int(signal.SIGHUP)]
+    )
     first.go()
     assert first.end()[1].split() == ["77", "still"]
 

@@ -29,8 +29,12 @@ def test_later_abis_handle_more() -> None:
 def within(code: str, *arguments: str) -> str:
     """Run code in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", "from broker.sandbox.landlock import *\nimport sys,os\n" + code]
-        + list(arguments),
+        [
+            sys.executable,
+            "-c",
+            "from broker.sandbox.landlock import *\nimport sys,os\n" + code,
+            *list(arguments),
+        ],
         capture_output=True,
         text=True,
         check=True,

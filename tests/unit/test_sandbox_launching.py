@@ -123,7 +123,9 @@ def test_a_workspace_that_is_too_large_is_said(bench: Bench) -> None:
 
 def test_a_ticket_that_ends_stops_the_run(bench: Bench, engine: str) -> None:
     """At the ticket's end the whole tree of processes is told to go, and the receipt says so."""
-    script = "trap 'echo bye; exit 3' TERM; setsid sleep 300 & sleep 0.1; while :; do sleep 0.1; done"
+    script = (
+        "trap 'echo bye; exit 3' TERM; setsid sleep 300 & sleep 0.1; while :; do sleep 0.1; done"
+    )
     begun = time.monotonic()
     ended = run(bench, script, *SCOPE, "until=2s", engine=engine)
     assert time.monotonic() - begun < 30

@@ -7,18 +7,23 @@ import pytest
 from broker.bounds import root_bounds
 from broker.caveats import Caveat, hosts, paths, reads, tools, writes
 from broker.errors import LimitError
-from broker.sandbox.plan import Entry, Plan, Spot, Walls, around, guarded, make_plan, uncut
+from broker.sandbox.plan import Item, Plan, Spot, Walls, around, guarded, make_plan, uncut
 
 TREE = {
-    "": [Entry("src", "folder"), Entry("docs", "folder"), Entry("key", "file"), Entry(".git", "folder")],
-    "src/": [
-        *(Entry("a.py", "file"), Entry("b.txt", "file"), Entry("hard", "file", True)),
-        *(Entry("link", "link"), Entry("sub", "folder"), Entry(".git", "file")),
+    "": [
+        Item("src", "folder"),
+        Item("docs", "folder"),
+        Item("key", "file"),
+        Item(".git", "folder"),
     ],
-    "src/sub/": [Entry("c.py", "file"), Entry("pipe", "other"), Entry(".git", "folder")],
-    "src/sub/.git/": [Entry("config", "file"), Entry("hooks", "folder")],
-    ".git/": [Entry("config", "file")],
-    "docs/": [Entry("x.md", "file")],
+    "src/": [
+        *(Item("a.py", "file"), Item("b.txt", "file"), Item("hard", "file", True)),
+        *(Item("link", "link"), Item("sub", "folder"), Item(".git", "file")),
+    ],
+    "src/sub/": [Item("c.py", "file"), Item("pipe", "other"), Item(".git", "folder")],
+    "src/sub/.git/": [Item("config", "file"), Item("hooks", "folder")],
+    ".git/": [Item("config", "file")],
+    "docs/": [Item("x.md", "file")],
 }
 
 
@@ -31,7 +36,9 @@ def test_a_tree_is_granted_whole() -> None:
     """A folder that the ticket covers is one spot, with what the gate refuses cut out."""
     found = plan(paths("src/**"))
     assert found.reads == Walls((Spot("src/", "folder"),))
-    assert found.writes == Walls((Spot("src/", "folder"),), ("src/.git/", "src/hard/", "src/sub/.git/"))
+    assert found.writes == Walls(
+        (Spot("src/", "folder"),), ("src/.git/", "src/hard/", "src/sub/.git/")
+    )
     assert any("kept from being written" in note for note in found.notes)
 
 
@@ -105,10 +112,10 @@ def test_an_unlimited_access_has_no_walls() -> None:
 
 def test_a_workspace_that_is_too_large() -> None:
     """A walk has a ceiling, and so has the number of single places."""
-    many = [Entry(f"f{n}.py", "file") for n in range(2_000)]
+    many = [Item(f"f{n}.py", "file") for n in range(2_000)]
     with pytest.raises(LimitError, match="name folders"):
         make_plan(root_bounds((paths("*.py"),)), lambda place: [] if place else many)
-    endless = [Entry("d", "folder")] + [Entry(f"f{n}", "file") for n in range(50_000)]
+    endless = [Item("d", "folder")] + [Item(f"f{n}", "file") for n in range(50_000)]
     with pytest.raises(LimitError, match="name fewer"):
         make_plan(root_bounds((paths("**"),)), lambda place: endless)
 
@@ -116,8 +123,8 @@ def test_a_workspace_that_is_too_large() -> None:
 def test_many_second_names_close_a_folder() -> None:
     """A folder full of files with second names is cut as a whole."""
     tree = {
-        "": [Entry("store", "folder"), Entry("a", "file")],
-        "store/": [Entry(f"f{n}", "file", True) for n in range(100)],
+        "": [Item("store", "folder"), Item("a", "file")],
+        "store/": [Item(f"f{n}", "file", True) for n in range(100)],
     }
     found = make_plan(root_bounds((writes("**"),)), lambda place: tree.get(place, []))
     assert found.writes == Walls((Spot("", "folder"),), ("store/",))

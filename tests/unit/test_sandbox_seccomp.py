@@ -42,7 +42,15 @@ EPERM = ERRNO | errno.EPERM
 def test_ordinary_calls_pass() -> None:
     """Reading, starting a process and opening a connection are let through."""
     code = program("x86_64")
-    for number, *arguments in ((0,), (59,), (56, 0x11), (41, 1, 1), (41, 2, 1), (41, 2, 2), (16, 1, 0x5401)):
+    for number, *arguments in (
+        (0,),
+        (59,),
+        (56, 0x11),
+        (41, 1, 1),
+        (41, 2, 1),
+        (41, 2, 2),
+        (16, 1, 0x5401),
+    ):
         assert verdict(code, number, *arguments) == ALLOW
 
 

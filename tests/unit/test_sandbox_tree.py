@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from broker.sandbox.plan import Entry
+from broker.sandbox.plan import Item
 from broker.sandbox.tree import listing
 
 
@@ -19,12 +19,12 @@ def test_each_kind_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "d/pipe")
     found = listing(str(tmp_path))
     assert sorted(found("d/")) == [
-        Entry("link", "link"),
-        Entry("one", "file"),
-        Entry("pipe", "other"),
-        Entry("two", "file", True),
+        Item("link", "link"),
+        Item("one", "file"),
+        Item("pipe", "other"),
+        Item("two", "file", True),
     ]
-    assert Entry("d", "folder") in found("")
+    assert Item("d", "folder") in found("")
 
 
 def test_what_cannot_be_listed_is_empty(tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ class Sandbox:
                 if self._walls(child, session, agent, launch, it):
                     return
             except (BrokerError, OSError) as error:
+                child.abandon()
                 self._without(session, str(error))
         child.start(it.program, it.command, it.environ, it.cwd)
 

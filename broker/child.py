@@ -51,6 +51,7 @@ class Child:
         self.signalled = 0
         self.stopped = ""
         self.ended = False
+        self._reach: Callable[[int], None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._kill_at_s = 0.0
         self._before: dict[signal.Signals, Any] = {}
@@ -77,10 +78,26 @@ class Child:
             signal.signal(number, handler)
 
     def start(
-        self, program: str, command: Sequence[str], environ: Mapping[str, str], cwd: Path
+        self,
+        program: str,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        cwd: Path,
+        *,
+        passed: Sequence[int] = (),
+        shielded: bool = False,
     ) -> None:
         """
         Start the agent with our own streams, in the foreground. No other thread may run yet.
+
+        Args:
+            program: the file that is started.
+            command: its name and arguments.
+            environ: its environment.
+            cwd: the folder it starts in.
+            passed: descriptors that it gets beside the standard ones.
+            shielded: it ignores the signals that are the agent's, until it says otherwise:
+                what is started is a sandbox, and ``reach_by`` is told how to signal within.
 
         Raises:
             LaunchError: it cannot be started, or a signal came first.
@@ -93,12 +110,32 @@ class Child:
                 executable=program,
                 env=dict(environ),
                 cwd=cwd,
-                preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509 - no other thread runs
+                pass_fds=passed,
+                preexec_fn=_before(os.getpid(), shielded),  # noqa: PLW1509 - no other thread runs
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise LaunchError(f"`{command[0]}` cannot be started: {_why(error)}") from error
         if self.signalled:
             self._end(self.signalled)  # it came while the process was being made
+
+    @property
+    def pid(self) -> int:
+        """The process that was started; 0 before."""
+        return 0 if self._process is None else self._process.pid
+
+    def abandon(self) -> None:
+        """Kill what was started, so that something else can be started in its place."""
+        process, self._process = self._process, None
+        self._reach = None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def reach_by(self, reach: Callable[[int], None]) -> None:
+        """Signal in another way from here on; a signal that came before is sent again."""
+        self._reach = reach
+        if self.signalled:
+            reach(self.signalled)
 
     def wait(self, escaped: Callable[[], str | None]) -> int:
         """
@@ -130,12 +167,12 @@ class Child:
     def _end(self, number: int) -> None:
         process = self._process
         if process is not None and process.poll() is None:
-            process.send_signal(number)
+            (self._reach or process.send_signal)(number)
             if not self._kill_at_s:
                 self._kill_at_s = time.monotonic() + GRACE_S
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        if number in _FROM_TERMINAL and self._process is not None and _has_terminal():
+        if number in _FROM_TERMINAL and self._process is not None and has_terminal():
             return  # the terminal sent it to the agent too, which knows what it means there
         self.signalled = number
         self._end(number)
@@ -152,7 +189,7 @@ def _why(error: Exception) -> str:
     return str(error)
 
 
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
     """Whether we are in the foreground of a terminal, whose keys reach the agent by themselves."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
@@ -164,6 +201,21 @@ def _has_terminal() -> bool:
         return False
     finally:
         os.close(terminal)
+
+
+def _before(parent: int, shielded: bool) -> Callable[[], None] | None:
+    """Return what a new process does before it becomes another program, if it does anything."""
+    die_with_parent = dying_with(parent)
+    if not shielded:
+        return die_with_parent
+
+    def ignore() -> None:
+        for number in (*_FROM_TERMINAL, *_PASSED_ON):
+            signal.signal(number, signal.SIG_IGN)
+        if die_with_parent is not None:
+            die_with_parent()
+
+    return ignore
 
 
 def dying_with(parent: int) -> Callable[[], None] | None:

@@ -141,7 +141,8 @@ class TicketGuard:
             ticket,
             self.budget,
             self.resolver,
-            sandboxed=self.sandboxed,
+            # The walls hold what this guard's ticket says; a narrower list is not theirs.
+            sandboxed=self.sandboxed and _same_walls(self.ticket, ticket),
             needs_enforcement=self.needs_enforcement,
             randomness=self._randomness,
             typed=self.typed,
@@ -150,6 +151,15 @@ class TicketGuard:
     def spent(self) -> Counts:
         """Return the calls made so far, one count per link; None when they cannot be told."""
         return self.budget.spent(self._line)
+
+
+def _same_walls(one: Ticket, other: Ticket) -> bool:
+    """Whether two tickets of a tree say the same of paths and hosts."""
+    return all(
+        [bound.patterns for bound in getattr(one.bounds, kind)]
+        == [bound.patterns for bound in getattr(other.bounds, kind)]
+        for kind in ("reads", "writes", "hosts")
+    )
 
 
 def _unenforced(call: Call) -> Decision:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,25 +26,25 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
-from broker.agents.adapter import Adapter, Launch, Plain, adapter_for
+from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
 from broker.agents.credentials import handed_on
 from broker.child import Child
 from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
-from broker.limits import MAX_SOCKET_PATH_BYTES
 from broker.receipt.display import escaped
 from broker.receipt.rotation import finish
 from broker.receipt.sealing import AuditorKey, load_auditor_key
+from broker.sandbox.launching import Sandbox, Start, Wanted
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
+from broker.service.place import Runtime
 from broker.service.server import Server
 from broker.session import CANARY, Session
-from broker.sessions.ground import Outside, own_key
+from broker.sessions.ground import Outside, key_path, own_key
 from broker.sessions.recovery import seal_abandoned
 from broker.telling import Telling, has_terminal
 
-SOCKET_NAME: Final = "s"
 ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
 
 
@@ -77,6 +76,7 @@ def run(
     conceal: Sequence[str] = (),
     quiet: bool = False,
     canary: bool | None = None,
+    sandbox: Wanted | None = None,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -102,6 +102,7 @@ def run(
         quiet: say only warnings and what went wrong.
         canary: try first whether the agent obeys a refusal; see ``broker.agents.canary``. By
             default the configuration decides, which says yes where it says nothing.
+        sandbox: whether the kernel holds the ticket too; it does not by default.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -134,7 +135,7 @@ def run(
     telling = Telling(streams.say, live=not quiet and not has_terminal())
     outside.bus.subscribe(telling.hear)
     _clear_away(found, outside, streams)
-    runtime = _Runtime(found)
+    runtime = Runtime(found)
     with Child() as child, runtime:
         session = Session.open(
             texts,
@@ -162,9 +163,20 @@ def run(
         )
         tried = config.canary if canary is None else canary
         try:
-            return _guarded(
-                session, launch, program, how, child, streams=streams, canary=tried, quiet=quiet
+            walls = Sandbox(
+                sandbox or Wanted(),
+                own=(*found.own(), *how.own(given), *runtime.own),
+                secret=key_path(found),
+                clock=outside.clock,
+                say=streams.say,
             )
+            walls.begin(session)
+            prepared = how.prepare(launch)
+            it = _Run(session, launch, prepared, program, how, child)
+            _rehearse(it, streams, tried=tried, quiet=quiet)
+            if not quiet and how.name != Plain.name:
+                _tell_keys(how.name, {**given, **prepared.environ}, prepared.keys, streams)
+            return _guarded(it, walls)
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
@@ -188,50 +200,58 @@ def _tell_keys(
         streams.say(f"tools can read {found} from their environment, as the agent does")
 
 
-def _guarded(
-    session: Session,
-    launch: Launch,
-    program: str,
-    adapter: Adapter,
-    child: Child,
-    *,
-    streams: Streams,
-    canary: bool,
-    quiet: bool,
-) -> int:
-    """Try whether the agent is held, and serve the session while it runs."""
-    prepared = adapter.prepare(launch)
-    if not canary and adapter.hooks():
-        streams.say("no canary: whether this agent obeys a refusal was not tried")
-        session.note("switched off: whether the agent obeys was not tried", source=CANARY)
-    elif adapter.hooks():
-        from broker.agents.canary import Rehearsal  # noqa: PLC0415  an HTTP server comes along
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is started, and what holds it."""
 
-        trying = f"canary: trying whether {adapter.name} obeys a refusal"
-        Rehearsal(
-            session,
-            adapter,
-            launch,
-            prepared,
-            program,
-            interrupted=lambda: child.signalled,
-            begun=(lambda: None) if quiet else partial(streams.say, trying),
-        ).play()
-    server = Server(session, launch.socket, adapter.hooks())
+    session: Session
+    launch: Launch
+    prepared: Prepared
+    program: str
+    adapter: Adapter
+    child: Child
+
+
+def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
+    """Try whether the agent is held, where it has hooks and nobody said not to."""
+    if not it.adapter.hooks():
+        return
+    if not tried:
+        streams.say("no canary: whether this agent obeys a refusal was not tried")
+        it.session.note("switched off: whether the agent obeys was not tried", source=CANARY)
+        return
+    from broker.agents.canary import Rehearsal  # noqa: PLC0415  an HTTP server comes along
+
+    trying = f"canary: trying whether {it.adapter.name} obeys a refusal"
+    Rehearsal(
+        it.session,
+        it.adapter,
+        it.launch,
+        it.prepared,
+        it.program,
+        interrupted=lambda: it.child.signalled,
+        begun=(lambda: None) if quiet else partial(streams.say, trying),
+    ).play()
+
+
+def _guarded(it: _Run, walls: Sandbox) -> int:
+    """Serve the session while its agent runs."""
+    session, launch, child = it.session, it.launch, it.child
+    server = Server(session, launch.socket, it.adapter.hooks())
     try:
         server.bind()
         variables = {
             **{k: v for k, v in launch.environ.items() if k != TICKET_VARIABLE},
-            **prepared.environ,
+            **it.prepared.environ,
             SOCKET_VARIABLE: os.fspath(launch.socket),
             SESSION_VARIABLE: session.sid,
         }
-        if not quiet and adapter.name != Plain.name:
-            _tell_keys(adapter.name, variables, prepared.keys, streams)
-        child.start(program, prepared.command, variables, prepared.cwd or launch.cwd)
+        start = Start(it.program, it.prepared.command, variables, it.prepared.cwd or launch.cwd)
+        walls.start(child, session, it.adapter.name, launch, start)
         server.start()
-        code = child.wait(lambda: adapter.escaped() or server.displaced())
+        code = child.wait(lambda: it.adapter.escaped() or server.displaced() or walls.over())
     finally:
+        walls.stop(session)
         server.stop()
     with suppress(StoreError):
         if child.stopped:
@@ -333,48 +353,3 @@ def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:
             (home.runtime / old.sid).unlink(missing_ok=True)
         if old.fault:
             streams.say(f"warning: abandoned session {old.sid}: {old.fault}")
-
-
-class _Runtime:
-    """The folder of the socket: the user's runtime folder, or one made for this run."""
-
-    def __init__(self, home: Home) -> None:
-        self._made: Path | None = None
-        self._socket: Path | None = None
-        longest = len(os.fsencode(home.runtime)) + 1 + 26
-        self._folder = home.runtime
-        if longest > MAX_SOCKET_PATH_BYTES or not _private(home.runtime):
-            self._made = Path(tempfile.mkdtemp(prefix="broker-"))
-            self._folder = self._made
-
-    @property
-    def own(self) -> tuple[str, ...]:
-        """What is the broker's own beyond its home."""
-        if self._made is None:
-            return ()
-        return (os.path.abspath(self._made), os.path.realpath(self._made))
-
-    def socket(self, sid: str) -> Path:
-        """Return where the socket of a session lies."""
-        self._socket = self._folder / (sid if self._made is None else SOCKET_NAME)
-        return self._socket
-
-    def __enter__(self) -> None:
-        """Begin; what is made here is removed at the end."""
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            if self._socket is not None:
-                self._socket.unlink(missing_ok=True)
-            if self._made is not None:
-                self._made.rmdir()
-
-
-def _private(folder: Path) -> bool:
-    """Make the user's runtime folder where it is missing; whether only the user gets in."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = os.stat(folder)
-    except OSError:
-        return False
-    return found.st_uid == os.geteuid() and not found.st_mode & 0o077

@@ -108,3 +108,10 @@ MAX_SPILL_BYTES: Final = 64 * 2**20  # bytes of one result that is kept for the 
 MAX_MATCHES: Final = 200  # lines or files that one search returns
 MAX_SCRIPT_BYTES: Final = 2**20  # bytes of one script
 MAX_AGENT_DEPTH: Final = 5  # subagents below subagents
+
+# ── the sandbox ──
+MAX_WALL_ENTRIES: Final = 200_000  # entries of a workspace that are looked at for one plan
+MAX_WALL_PLACES: Final = 1_000  # places that are granted or cut out singly, for one access
+MAX_EGRESS_HEAD_BYTES: Final = 65_536  # bytes of the head of one request to the egress proxy
+MAX_EGRESS_CONNECTIONS: Final = 128  # connections through the egress proxy at the same time
+MAX_EGRESS_TOLD: Final = 256  # different hosts of which a receipt tells, each once

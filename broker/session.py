@@ -99,10 +99,9 @@ class Session:
             own: more paths that no tool may touch, beside the broker's own folders.
             outside: the clock, the randomness and the bus.
             needs_enforcement: refuse a call that nothing holds to the paths and hosts of the
-                scope, even where the scope names its tool; kept when the session is resumed.
+                scope, even where the scope names its tool. Kept on resuming, as is ``conceal``.
             auditor: makes the receipt forward-secure, for whoever holds the private half.
-            conceal: what the receipt only commits to, such as ``intent``; see
-                ``broker.sessions.conceal``. Kept when the session is resumed.
+            conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -189,6 +188,10 @@ class Session:
     def at_work(self, tickets: Sequence[str]) -> None:
         """Take these ids for the tickets of all subagents: they judge what nobody is named for."""
         self._tickets.living = tuple(tickets)
+
+    def sandboxed(self) -> None:
+        """Say that a sandbox holds the root ticket from here on."""
+        self._custody.root.sandboxed = True
 
     def spent(self, ticket: Ticket | None = None) -> tuple[int, ...] | None:
         """Return the counted calls of a ticket's line; None when they cannot be told."""
@@ -349,11 +352,8 @@ class Session:
         """
         End the session: nothing is decided any more, and the receipt gets its last line.
 
-        Args:
-            reason: ``complete`` or ``interrupted``.
-
-        The last checkpoint covers the seal. Where it cannot be signed that is told on the bus,
-        and the next start signs it.
+        The ``reason`` is ``complete`` or ``interrupted``. The last checkpoint covers the seal;
+        where it cannot be signed that is told on the bus, and the next start signs it.
 
         Raises:
             StoreError: the seal cannot be written; the receipt stays open.

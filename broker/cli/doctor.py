@@ -1,8 +1,8 @@
 """
 `broker doctor`: can the broker do its work on this machine, and does an agent obey it?
 
-Decided here: how the findings of ``broker.cli.probes`` and ``broker.agents.examining`` are shown,
-and that one bad finding is enough to say no.
+Decided here: how the findings of ``broker.cli.probes``, ``broker.cli.walls`` and
+``broker.agents.examining`` are shown, and that one bad finding is enough to say no.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ def doctor(agent: Agents = None, as_json: Json = False) -> int:
     if agent:
         return _agents(agent, as_json)
     from broker.cli.probes import examine
+    from broker.cli.walls import walls
     from broker.home import Home
 
-    findings = examine(Home.find(os.environ))
+    findings = [*examine(Home.find(os.environ)), *walls()]
     able = all(f.state != "bad" for f in findings)
     if as_json:
         json_out(

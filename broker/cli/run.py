@@ -24,6 +24,7 @@ Examples:
   broker run --scope 'paths=src/**' --scope calls=60 --scope until=45m -- claude
   broker run --scope @fix-tests --intent 'make the parser tests pass' -- claude -p 'go on'
   broker run --scope 'tools=@reads' -- ./my-agent.py      which asks by `broker check`
+  broker run --scope @fix-tests --sandbox require -- claude
   broker run --forward auditor.key.pub --scope calls=60 -- claude
 
 \b
@@ -86,6 +87,31 @@ def run(
             show_default="`canary` in broker.toml, else on",
         ),
     ] = None,
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            "--sandbox",
+            metavar="MODE",
+            help="Have the kernel hold paths and hosts for every process that is started: off, "
+            "auto (where it can), or require (or start nothing).",
+        ),
+    ] = "off",
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="KEY=VALUE",
+            help="What a sandboxed run may use: memory=2G, processes=200, cpu=10m, wall=1h.",
+        ),
+    ] = None,
+    show_port: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--show-port",
+            metavar="PORT",
+            help="Let this machine see a port of a sandboxed run on loopback: a dev server's.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -94,6 +120,7 @@ def run(
     if not command:
         raise InputError("name the agent's command behind `--`, such as `-- claude`")
     from broker.launch import run as launch
+    from broker.sandbox.launching import Wanted
 
     folder = Path(existing_folder(workspace))
     texts = scope or project_scope(command, folder, os.environ, quiet=quiet)
@@ -107,4 +134,5 @@ def run(
         conceal=conceal or [],
         quiet=quiet,
         canary=canary,
+        sandbox=Wanted.read(sandbox, limit or [], show_port or []),
     )

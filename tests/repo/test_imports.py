@@ -71,6 +71,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "agents.",
         "launch",
         "telling",
+        "sandbox.",
         "harness.",
         "mcp.",
         "records.",

@@ -62,7 +62,7 @@ def test_a_signal_to_us_reaches_the_agent(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal that was sent to the broker alone ends the agent, and is remembered."""
-    monkeypatch.setattr(module, "_has_terminal", lambda: False)
+    monkeypatch.setattr(module, "has_terminal", lambda: False)
     with Child() as child:
         started(child, "exec sleep 30")
         threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
@@ -72,7 +72,7 @@ def test_a_signal_to_us_reaches_the_agent(
 
 def test_the_terminals_interrupt_is_the_agents_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a terminal the key reaches the agent by itself; one that goes on is waited for."""
-    monkeypatch.setattr(module, "_has_terminal", lambda: True)
+    monkeypatch.setattr(module, "has_terminal", lambda: True)
     with Child() as child:
         started(child, "sleep 0.6; exit 4")
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -208,3 +208,30 @@ def test_a_file_that_does_not_start_is_explained(tmp_path: Path, text: str, help
         child.start(str(file), [str(file)], {}, tmp_path)
     assert helps in str(caught.value)
     assert "Errno" not in str(caught.value)
+
+
+def test_a_shielded_process_is_reached_in_another_way() -> None:
+    """It ignores the agent's signals itself, and whoever knows the way within is asked."""
+    sent: list[int] = []
+    with Child() as child:
+        script = "kill -TERM $$; kill -HUP $$; sleep 0.5; exit 6"
+        environ = {"PATH": os.defpath}
+        child.start("/bin/sh", ["sh", "-c", script], environ, Path("/"), shielded=True)
+        os.kill(os.getpid(), signal.SIGTERM)  # before anybody knows the way
+        child.reach_by(sent.append)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert child.wait(never) == 6
+    assert sent == [signal.SIGTERM, signal.SIGHUP]
+
+
+def test_what_is_abandoned_makes_room() -> None:
+    """An attempt that is given up is ended, and another one can be started."""
+    with Child() as child:
+        started(child, "exec sleep 300")
+        first = child.pid
+        child.abandon()
+        with pytest.raises(ProcessLookupError):
+            os.kill(first, 0)
+        started(child, "exit 8")
+        assert child.pid != first
+        assert child.wait(never) == 8

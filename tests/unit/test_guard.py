@@ -107,3 +107,15 @@ def test_a_guard_without_a_resolver_reads_no_arguments() -> None:
     """Deciding a tool and its arguments needs a resolver, and says so."""
     with pytest.raises(InputError):
         guard(budget=MemoryBudget()).decide("read", {}, 0)
+
+
+def test_walls_hold_no_narrower_ticket() -> None:
+    """A sandbox holds the paths and hosts of the root, not the narrower ones of a delegate."""
+    parent = guard(tools("sh", "read"), paths("src/**"), sandboxed=True)
+    shell = Call("sh", opaque=True)
+    assert parent.check(shell, 0).enforcement == "kernel"
+    assert parent.narrowed(calls(3)).check(shell, 0).enforcement == "kernel"
+    assert parent.narrowed(paths("src/a/**")).check(shell, 0).enforcement == "none"
+    assert (
+        parent.narrowed(paths("src/a/**")).narrowed(calls(1)).check(shell, 0).enforcement == "none"
+    )

@@ -1,0 +1,97 @@
+"""The real agents within the walls, against a scripted model on loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.loopback.script import Say, Use
+from tests import runkit
+from tests.agents import test_claude_code as claude
+from tests.agents import test_codex as codex
+from tests.sandboxkit import needed
+
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
+
+SCOPE = ("tools=Bash,Read,Write", "paths=src/**")
+SCRIPT = "echo made > src/made.txt; cat {key}; cat {secret}; echo x > {secret}; curl -s http://a.example/"
+
+
+@pytest.fixture
+def walled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the runs of the agents' own stages require walls."""
+    needed("bubblewrap")
+    started = 'workspace=Path(given["workspace"])'
+    assert started in runkit._RUN
+    walls = f"{started}, sandbox=Wanted.read('require')"
+    text = "from broker.sandbox.launching import Wanted\n" + runkit._RUN.replace(started, walls)
+    monkeypatch.setattr(runkit, "_RUN", text)
+
+
+def outside(root: Path) -> tuple[Path, str]:
+    """Make a file outside, and return it with a script that tries what the scope does not name."""
+    secret = root / "secret.txt"
+    secret.write_text("SECRET\n")
+    return secret, SCRIPT.format(key=root / "home/data/keys/*", secret=secret)
+
+
+def check(told: str, root: Path, entries: list[tuple[str, dict[str, Any]]]) -> None:
+    """Check that the shell worked inside, reached nothing outside, and was held by the kernel."""
+    assert (root / "ws/src/made.txt").read_text() == "made\n"
+    assert (root / "secret.txt").read_text() == "SECRET\n"
+    assert "SECRET" not in told
+    assert "refused (hosts)" in told
+    decisions = [d for kind, d in entries if kind == "decision" and d["tool"] == "Bash"]
+    assert [d["enforcement"] for d in decisions] == ["kernel"]
+
+
+@pytest.mark.usefixtures("walled")
+def test_claude_code(tmp_path: Path) -> None:
+    """Claude Code works, talks to its model, and its shell is held to the ticket by the kernel."""
+    program = os.environ.get("BROKER_CLAUDE") or shutil.which("claude")
+    if not program:
+        pytest.skip("Claude Code is not installed")
+    stage = claude.Stage(tmp_path, program)
+    _, script = outside(tmp_path)
+    run = stage.run({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
+    assert run.code == 0, run.err
+    check(run.result("main-0-0").text, tmp_path, run.entries())
+    assert list((stage.user / ".claude").iterdir()) == []
+
+
+@pytest.mark.usefixtures("walled")
+def test_claude_code_keeps_its_settings(tmp_path: Path) -> None:
+    """A shell cannot change the settings that another run would start with; talks are kept."""
+    program = os.environ.get("BROKER_CLAUDE") or shutil.which("claude")
+    if not program:
+        pytest.skip("Claude Code is not installed")
+    stage = claude.Stage(tmp_path, program)
+    settings = stage.user / ".claude/settings.json"
+    settings.write_text("{}")
+    (stage.user / ".claude/projects").mkdir()
+    script = f"echo x > {settings}; mkdir -p {settings.parent}/plugins; echo x > ~/.bashrc"
+    run = stage.run({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
+    assert run.code == 0, run.err
+    assert settings.read_text() == "{}"
+    assert not (stage.user / ".claude/plugins").exists()
+    assert not (stage.user / ".bashrc").exists()
+    assert list((stage.user / ".claude/projects").iterdir())
+
+
+@pytest.mark.usefixtures("walled")
+def test_codex(tmp_path: Path) -> None:
+    """Codex works, talks to its model, and its shell is held to the ticket by the kernel."""
+    program = os.environ.get("BROKER_CODEX") or shutil.which("codex")
+    if not program:
+        pytest.skip("Codex is not installed")
+    stage = codex.Stage(tmp_path, program)
+    _, script = outside(tmp_path)
+    code, _, err = stage.run({"main": [Use([codex.shell(script)]), Say("done")]}, scope=SCOPE)
+    assert code == 0, err
+    check(stage.results["main-0-0"].text, tmp_path, stage.entries())
+    config = (stage.user / ".codex/config.toml").read_text()
+    assert config.startswith("\nmodel_provider")

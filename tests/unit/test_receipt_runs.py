@@ -37,6 +37,12 @@ def behind(line: bytes) -> Chain:
     return chain
 
 
+def one_by_one(chain: Chain, leg: list[bytes]) -> None:
+    """Take each line the plain way."""
+    for line in leg:
+        chain.accept(line)
+
+
 def relinked(leg: list[bytes], start: int) -> None:
     """Link every line from one on to the line before, as anybody can; tags take the key."""
     for n in range(start, len(leg)):
@@ -106,9 +112,7 @@ def test_honest_lines_are_proven(prove: Callable[[Chain, list[bytes]], str | Non
         cut,
     ],
 )
-def test_nothing_else_is(
-    prove: Callable[[Chain, list[bytes]], str | None], change: Change
-) -> None:
+def test_nothing_else_is(prove: Callable[[Chain, list[bytes]], str | None], change: Change) -> None:
     """Whatever anybody without the key does to the lines, neither by tags nor by links it holds."""
     first, *leg = made(8)
     change(leg)
@@ -123,10 +127,8 @@ def test_the_break_is_at_its_line(quick: bool, change: Change) -> None:
     change(leg)
     with pytest.raises(Break) as caught:
         Scan(behind(first), quick=quick, stops={}).take(b"\n".join(leg))
-    plain = behind(first)
     with pytest.raises(Break) as wanted:
-        for line in leg:
-            plain.accept(line)
+        one_by_one(behind(first), leg)
     assert (caught.value.reason, caught.value.line) == (wanted.value.reason, wanted.value.line)
 
 
@@ -136,8 +138,7 @@ def test_the_chain_is_left_as_accept_leaves_it(step: int, odd: int) -> None:
     """Over numbers of one to three digits, seconds, clocks that go back, and an odd line."""
     first, *leg = made(130, step, odd)
     plain, whole = behind(first), behind(first)
-    for line in leg:
-        plain.accept(line)
+    one_by_one(plain, leg)
     Scan(whole, quick=False, stops={}).take(b"\n".join(leg))
     assert whole.state() == plain.state()
     assert whole.text == plain.text

@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Final
 
 Fits = Callable[[bytes, int, int], object]
@@ -135,7 +136,9 @@ class Shapes:
         if not self._made or count < _MANY or self._compiled >= _COMPILED:
             return None
         self._compiled += 1
-        either = "|".join(forms[odd] for forms in self._made)
+        forms = [form[odd] for form in self._made]
+        sizes = accumulate(map(len, forms))  # it takes no longer to compile than one shape may
+        either = "|".join(form for form, size in zip(forms, sizes, strict=True) if size <= _LONGEST)
         made = re.compile(f"{self._before}(?:{either}){self._after}\n".encode())
         self._joint[odd] = made
         return made

@@ -117,7 +117,7 @@ SinceFile = Annotated[
 ]
 Quick = Annotated[
     bool,
-    typer.Option("--quick", help="Check tags, order and head, not the lines' JSON; --verify."),
+    typer.Option("--quick", help="Check links, tags and head, not the lines' JSON; --verify."),
 ]
 Jobs = Annotated[
     int,

@@ -42,7 +42,7 @@ class Demand:
         level: the level it must reach; None asks for what its open line promises.
         require_seal: a receipt without a seal is a break.
         expect: a head that somebody wrote down: the number of lines, and the last one's hash.
-        quick: check tags, order, links and the head, and do not read the JSON.
+        quick: check links, the tags over them and the head, and do not read the JSON.
     """
 
     level: Level | None = None

@@ -45,7 +45,7 @@ class Pace:
 
     Args:
         jobs: how many processes may work on it.
-        quick: check tags, order, links and the head, and do not read what is in the lines.
+        quick: check links, the tags over them and the head, and do not read what is in the lines.
         progress: told now and then how many bytes are verified.
     """
 

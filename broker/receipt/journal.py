@@ -111,8 +111,9 @@ class Journal:
                 self.reload(at)
                 return
             _lock(self._head)
-            if _lseek(self._log, 0, _END) != self.chain.size:
-                self._walk(self._read_head(), at)
+            size = _lseek(self._log, 0, _END)
+            if size != self.chain.size:
+                self._walk(self._read_head(), at, size)
         except (Break, UnverifiableError) as error:
             raise self._poison(f"the receipt was changed: {error}", "store.changed") from error
         except OSError as error:
@@ -130,7 +131,7 @@ class Journal:
             self.path, "receipt", flags=os.O_RDWR | os.O_APPEND, forbidden=disk.OTHERS_WRITE
         )
         self.chain = self._begun(slots)
-        self._walk(slots, at)
+        self._walk(slots, at, os.fstat(self._log).st_size)
         if self.chain.n == self._acknowledged:
             self._mark_safe()
         elif at is not None:
@@ -141,10 +142,9 @@ class Journal:
         """Return the chain to walk on from: a receipt's walk begins at its first line."""
         return Chain(self.sid, self._key, form=self.chain.form)
 
-    def _walk(self, slots: Slots, at: int | None) -> None:
+    def _walk(self, slots: Slots, at: int | None, size: int) -> None:
         """Accept what is on disk beyond the chain, and mend what a crash has left."""
         chain = self.chain
-        size = os.fstat(self._log).st_size
         if size < chain.size:
             raise chain.broken("truncated", "the receipt became shorter")
         walk = Walk(self._log, size, chain, slots)

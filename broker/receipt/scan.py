@@ -1,42 +1,30 @@
 """
 Walking the lines of an open file, in constant memory: one by one, or many at once.
 
-Decided here: how a file is cut into lines, what a head demands of them, and a quick way past
-lines that are like the ones before. Not decided here: what one line must be (``chain``), and
-how the work is shared among processes (``segments``).
+Decided here: how a file is cut into stretches of lines, and what a head demands of them. Not
+decided here: what one line must be (``chain``), how many are taken at once (``runs``), and how
+the work is shared among processes (``segments``).
 
-``Walk`` stops after each line; ``scan`` goes to the end. ``scan`` checks the same things, for a
-third of the time: most lines are recognised by their shape and not parsed. A line that is not
-recognised goes to ``Chain.accept``, which alone says why a line is refused.
+``Walk`` stops after each line; ``scan`` goes to the end and checks the same things, for a
+fraction of the time.
 
-Rules a maintainer keeps:
-
-- ``_run`` may only pass by what ``Chain.accept`` accepts, and leaves the chain as it would.
-- It refuses nothing: where it is in doubt, it stops, and ``accept`` decides.
+Rule a maintainer keeps: however a file is cut into stretches, the outcome is the same.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
-from hmac import compare_digest
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.errors import Break
 from broker.limits import MAX_LINE_BYTES
-from broker.receipt.chain import TAIL_BYTES, Chain
-from broker.receipt.entry import parse_at
+from broker.receipt.chain import Chain
 from broker.receipt.head import Slots
-from broker.receipt.shapes import Fits, Shapes
+from broker.receipt.runs import Scan, Stops
 
 CHUNK_BYTES: Final = 131_072
-_MILLIS: Final = 27  # where the milliseconds of the instant begin: {"at":"2026-11-30T08:00:00.
-_SEAL_BYTES: Final = b'","kind":"seal","n":'
 
-# What to do when so many lines have been accepted; told where the last of them starts.
-Stops = Mapping[int, Callable[[int], None]]
 # Told how many bytes of the file have been verified.
 Progress = Callable[[int], None]
 
@@ -131,12 +119,16 @@ class Walk:
             if not chunk:
                 break
             at += len(chunk)
-            lines, newline, rest = chunk.rpartition(b"\n")
-            if newline:
-                stretch, self.fragment = self.fragment + lines, rest
+            cut = chunk.rfind(b"\n")
+            if cut >= 0:
+                stretch = self.fragment + chunk[:cut] if self.fragment else chunk[:cut]
+                self.fragment = chunk[cut + 1 :]
+                if at < self._size:  # read again, with the rest of the line: no copy joins them
+                    at -= len(self.fragment)
+                    self.fragment = b""
                 yield stretch
             else:
-                self.fragment += rest
+                self.fragment += chunk
             if len(self.fragment) > MAX_LINE_BYTES:
                 raise self._chain.broken("size", f"a line is longer than {MAX_LINE_BYTES} bytes")
 
@@ -198,9 +190,9 @@ def scan(
         slots: what the head says, if there is one.
         jobs: how many processes may work on it.
         progress: told now and then how many bytes are verified.
-        quick: check each line's tag, number and link, and the head, and do not read what is in
-            the lines. Nobody without the key can make a line that this passes and the whole
-            check refuses.
+        quick: check each line's link, the tags that stand over all of them, and the head, and
+            do not read what is in the lines. Nobody without the key can make a line that this
+            passes and the whole check refuses: ``runs`` says why.
         stops: what to look at when so many lines have been accepted.
 
     Raises:
@@ -209,139 +201,3 @@ def scan(
     walk = Walk(fd, size, chain, slots)
     walk.run(jobs=jobs, progress=progress, quick=quick, stops=stops)
     return walk.fragment
-
-
-class Scan:
-    """Takes stretches of lines past a chain; remembers the shapes of what it has read."""
-
-    __slots__ = ("_kid", "_shapes", "chain", "quick", "stops")
-
-    def __init__(self, chain: Chain, *, quick: bool, stops: Stops) -> None:
-        self.chain = chain
-        self.quick = quick
-        self.stops = stops
-        self._kid = ""
-        self._shapes = Shapes()
-
-    def _known(self) -> Shapes:
-        """Return the shapes of lines that name the chain's key."""
-        chain = self.chain
-        if self._kid != chain.kid:  # a stop may let another key sign from its line on
-            self._kid = chain.kid
-            kinds = "|".join(sorted(chain.form.appended))
-            after = f',"kid":"{re.escape(chain.kid)}","kind":"(?:{kinds})'
-            self._shapes = Shapes('[0-9]{3}Z","data":', after)
-        return self._shapes
-
-    def take(self, stretch: bytes) -> None:
-        """
-        Move the chain past whole lines.
-
-        Raises:
-            Break: as ``Chain.accept``, at the first line that it does not accept.
-        """
-        chain, stops = self.chain, self.stops
-        lines = stretch.split(b"\n")
-        # Of a stretch that is no longer than a line may be, no line is too long; and if all of
-        # it is UTF-8, each line is, since no other character has a byte 0x0A in it.
-        alike = len(stretch) <= MAX_LINE_BYTES and _is_utf8(stretch)
-        quick = self.quick and _SEAL_BYTES not in stretch
-        ahead = {n - chain.n for n in stops if chain.n < n <= chain.n + len(lines)}
-        begin = 0
-        for end in sorted({*ahead, len(lines)}):
-            while begin < end:
-                passable = alike and chain.mac is not None
-                if passable and chain.n and not chain.closing:
-                    # What is passed quickly is not read, so the last line goes the other way.
-                    upto = min(end, len(lines) - 1) if quick else end
-                    begin += _run(chain, lines[begin:upto], None if quick else self._known())
-                if begin < end:
-                    chain.accept(lines[begin])
-                    if passable and not quick:
-                        self._learn(lines[begin])
-                    begin += 1
-            if end in ahead:
-                stops[chain.n](chain.size - len(lines[end - 1]) - 1)
-
-    def _learn(self, line: bytes) -> None:
-        chain = self.chain
-        if chain.plain:
-            after_kind = line.rindex(f'","n":{chain.n - 1},"prev":"'.encode())
-            self._known().learn(chain.text, line, _MILLIS, after_kind)
-
-
-def _is_utf8(stretch: bytes) -> bool:
-    if stretch.isascii():
-        return True
-    try:
-        stretch.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _run(chain: Chain, lines: list[bytes], shapes: Shapes | None) -> int:
-    """
-    Move the chain past lines as long as each is surely the next one; return how many that were.
-
-    The caller has seen that the lines are UTF-8 and not too long, that the chain has begun and
-    is not sealed. Then this is what ``accept`` checks:
-
-    - The end of the line is compared, byte by byte, with the one end that the next line can
-      have: its tag over all before it, number, link and session.
-    - The line begins with an instant of the calendar: with the one of the line before, down to
-      the second, or it is parsed.
-    - What stands in between matches a shape, so it is milliseconds, data that is canonical, our
-      key's name, and a kind that has no rules of its own.
-
-    Where any of it does not hold, the chain stays before that line. Without ``shapes`` the first
-    of the three is all that is checked.
-    """
-    assert chain.mac is not None  # noqa: S101  the caller has seen to it
-    inner_copy, outer_copy = chain.mac.inner, chain.mac.outer
-    n, last = chain.n, chain.last
-    middle = f'","sid":"{chain.sid}","sig":"'
-    opening = before = f'{{"at":"{chain.at}'.encode()  # as far as an instant goes
-    second, went_back = opening[:_MILLIS], 0
-    fits: Fits = _nothing
-    for line in lines:
-        inner = inner_copy()
-        inner.update(line[:-TAIL_BYTES] + b"}")
-        outer = outer_copy()
-        outer.update(inner.digest())
-        end = f'","n":{n},"prev":"{last}{middle}{outer.hexdigest()}"}}'.encode()
-        place = len(line) - len(end)
-        if not compare_digest(line[place:], end):
-            break
-        if shapes is not None:
-            opening = line[:31]
-            if opening[:_MILLIS] != second:
-                if not _is_opening(opening):
-                    break
-                second = opening[:_MILLIS]
-            if not fits(line, _MILLIS, place):
-                found = shapes.find(line, _MILLIS, place)
-                if found is None:
-                    break
-                fits = found
-            if opening < before:
-                went_back += 1
-            before = opening
-        last = sha256(line).hexdigest()
-        n += 1
-    taken = n - chain.n
-    chain.pass_by(lines[:taken], last, before[7:].decode(), went_back)
-    return taken
-
-
-def _nothing(_text: bytes, _start: int, _stop: int) -> None:
-    """Match no text."""
-
-
-def _is_opening(opening: bytes) -> bool:
-    """Whether a line begins with an instant of the calendar."""
-    try:
-        parse_at(str(opening[7:], "ascii"))
-    except ValueError:
-        return False
-    return opening.startswith(b'{"at":"')

@@ -37,7 +37,8 @@ from broker.errors import Break
 from broker.limits import MAX_LINE_BYTES
 from broker.receipt.chain import Chain, State
 from broker.receipt.merkle import Frontier
-from broker.receipt.scan import CHUNK_BYTES, Progress, Scan, Walk
+from broker.receipt.runs import Scan
+from broker.receipt.scan import CHUNK_BYTES, Progress, Walk
 
 SEGMENT_BYTES: Final = 8 * 2**20  # what one process takes at a time; less is not worth a fork
 _LAST_BYTES: Final = 2 * CHUNK_BYTES  # never given away

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from broker.errors import Break
 from broker.limits import MAX_LINE_BYTES
-from broker.receipt import scan, segments
+from broker.receipt import scan, segments, shapes
 from broker.receipt.chain import Chain, genesis
 from broker.receipt.entry import encode_data, format_at
 from broker.receipt.head import Head, Slots
@@ -115,7 +115,11 @@ def both(content: bytes, *, tree: bool, head: Head | None, **how: Any) -> tuple[
         def quickly(chain: Chain) -> bytes:
             return scan.scan(fd, size, chain, slots, **how)
 
-        return outcome(walk, tree), outcome(quickly, tree)
+        with mock.patch.object(shapes, "_MANY", 1):  # hold even a few lines to shapes together
+            together = outcome(quickly, tree)
+        fast = outcome(quickly, tree)
+        assert fast == together
+        return outcome(walk, tree), fast
 
 
 def head_at(lines: list[bytes], n: int) -> Head:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.receipt import shapes as shapes_module
 from broker.receipt.shapes import Shapes
 
 
@@ -107,3 +108,48 @@ def test_data_within_a_line() -> None:
     assert shapes.find(b'..<{"a":7}>..', 2, 11) is not None
     for text, start, stop in ((b'..<{"a":7})..', 2, 11), (b'..<{"a":7}>..', 2, 12)):
         assert shapes.find(text, start, stop) is None
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let even one text be held to the shapes together with others."""
+    monkeypatch.setattr(shapes_module, "_MANY", 1)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("more", [[], [b'{"a":"\\n"}'], [b'{"b":1}', b'{"a":""}']])
+def test_many_at_once(more: list[bytes]) -> None:
+    """Texts of several shapes, with and without escapes, are known together."""
+    shapes = learned('{"a":"x"}', '{"b":1}')
+    assert shapes.all_fit([b'{"a":"y"}', *more])
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [b'{"a":"x', b'","b":"x"}'],
+        [b'{"a":"', b'","b":"x"}', b'{"a":"x","b":"x"}'],
+        [b'{"a":"x","b":"x"}', b'{"a":"x","b":"\x1f"}'],
+        [b'{"a":"x","b":"x"}', b'{"a":"x","b":"\\/"}'],
+        [b'{"a":"x","b":"x"}', b""],
+        [b'{"a":"x","b":"x"} ', b'{"a":"x","b":"x"}'],
+        [b'{"a":"x","c":"x"}'],
+    ],
+)
+def test_many_of_which_one_is_odd(texts: list[bytes]) -> None:
+    """No text borrows from the next one, and one odd text is enough."""
+    assert not learned('{"a":"x","b":"x"}').all_fit(texts)
+
+
+def test_a_few_are_not_worth_it() -> None:
+    """Nothing is compiled for a few texts, nor without end for shapes that keep coming."""
+    shapes = learned('{"a":"x"}')
+    assert not shapes.all_fit([b'{"a":"x"}'] * 31)
+    assert shapes.all_fit([b'{"a":"x"}'] * 32)
+    for i in range(80):
+        text = f'{{"a{i}":"x"}}'
+        shapes.learn(text, text.encode(), 0, len(text))
+        known = shapes.all_fit([text.encode()] * 32)
+    assert not known
+    assert knows(shapes, '{"a79":"y"}')

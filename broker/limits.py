@@ -41,6 +41,7 @@ MAX_HOST_CHARS: Final = 253  # characters in a host name (RFC 1035, without the 
 MAX_LABEL_CHARS: Final = 63  # characters between two dots of a host name (RFC 1035)
 MAX_ARGUMENT_DEPTH: Final = 64  # nesting of a call's arguments
 MAX_ARGUMENT_VALUES: Final = 250_000  # values in a call's arguments, at any depth
+MAX_JSON_HOLDERS: Final = 2 * MAX_ARGUMENT_VALUES  # objects and lists in a text that is read
 MAX_SUBJECTS: Final = 10_000  # different paths and URLs in one call
 MAX_SUBJECT_CHARS: Final = 32 * 2**20  # characters of all paths and URLs of one call, spelled out
 MAX_NESTED_CALLS: Final = 1_000  # calls inside one call

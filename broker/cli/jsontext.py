@@ -8,9 +8,12 @@ are kept as they are.
 
 from __future__ import annotations
 
+import gc
 import json
+import re
 
 from broker.errors import InputError
+from broker.limits import MAX_JSON_HOLDERS
 
 
 def read_json(text: str) -> object:
@@ -18,7 +21,8 @@ def read_json(text: str) -> object:
     Return the value that ``text`` holds.
 
     Raises:
-        InputError: not one JSON text, nested too deeply, or a name given twice.
+        InputError: not one JSON text, nested too deeply, too many objects and lists, or a name
+            given twice.
 
     >>> read_json('{"a": [1, null]}')
     {'a': [1, None]}
@@ -26,6 +30,10 @@ def read_json(text: str) -> object:
     Traceback (most recent call last):
     broker.errors.InputError: `a` is given twice in one object
     """
+    if text.count("{") + text.count("[") > MAX_JSON_HOLDERS and _holders(text) > MAX_JSON_HOLDERS:
+        raise InputError(f"not readable: it holds more than {MAX_JSON_HOLDERS} objects and lists")
+    collected = gc.isenabled()
+    gc.disable()  # what is read holds no circles, and looking for them takes as long as reading
     try:
         return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
@@ -39,6 +47,15 @@ def read_json(text: str) -> object:
     except ValueError:
         # Python reads no whole number of more than 4300 digits.
         raise InputError("not readable: a number has too many digits") from None
+    finally:
+        if collected:
+            gc.enable()
+
+
+def _holders(text: str) -> int:
+    """Return how many objects and lists a JSON text holds, without those inside its strings."""
+    bare = re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)
+    return bare.count("{") + bare.count("[")
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

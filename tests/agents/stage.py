@@ -26,11 +26,22 @@ Script = Mapping[str, Sequence[Turn]]
 Call = tuple[str, Mapping[str, object]]
 
 
+# What an agent is called, where it is not as its program is.
+TITLES = {
+    "claude": "Claude Code",
+    "cline": "Cline CLI",
+    "codex": "Codex",
+    "copilot": "Copilot CLI",
+    "gemini": "Gemini CLI",
+    "qwen": "Qwen Code",
+}
+
+
 def installed(variable: str, name: str) -> str:
     """Return the program that a variable names, or that is on the path; else skip the test."""
     found = os.environ.get(variable) or shutil.which(name)
     if not found:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"{TITLES.get(name, name)} is not installed")
     return found
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from broker.agents.examining import examine, known
 from broker.agents.plugin import Plugged
 from broker.loopback.script import Say
 from broker.loopback.server import LoopbackModel
+from tests.agents.stage import installed
 from tests.runkit import finished, start
 from tests.sessionkit import Bench, bench
 
@@ -36,10 +36,7 @@ SAID = "[script main] go"
 def agent(request: pytest.FixtureRequest) -> str:
     """Each agent's program, or a skip."""
     name: str = request.param
-    found = os.environ.get(f"BROKER_{name.upper()}") or shutil.which(name)
-    if not found:
-        pytest.skip(f"{name} is not installed")
-    return found
+    return installed(f"BROKER_{name.upper()}", name)
 
 
 @pytest.fixture

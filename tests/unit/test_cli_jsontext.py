@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker.cli.jsontext import read_json
 from broker.errors import InputError
+from broker.limits import MAX_JSON_HOLDERS
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
@@ -44,3 +45,15 @@ def test_refuses(text: str, said: str) -> None:
     """What is no JSON, or means two things, is an error that says why."""
     with pytest.raises(InputError, match=said):
         read_json(text)
+
+
+def test_what_holds_too_much_is_not_read() -> None:
+    """Objects and lists are counted before they are built, and those inside a text are not."""
+    crowd = "[" + ",".join(["{}"] * MAX_JSON_HOLDERS) + "]"
+    with pytest.raises(InputError, match="objects and lists"):
+        read_json(crowd)
+    assert read_json(json.dumps([crowd, 'a\\"{'])) == [crowd, 'a\\"{']
+    assert (
+        len(str(read_json("[" + ",".join(["{}"] * (MAX_JSON_HOLDERS - 1)) + "]")))
+        > MAX_JSON_HOLDERS
+    )

@@ -80,8 +80,8 @@ def test_nesting_without_end_is_text() -> None:
     assert b"PASSWORD=k" not in hide_body(deep).content
 
 
-def test_thirty_megabytes_take_seconds() -> None:
-    """A body of 30 MB with secrets all over is hidden in a time that is linear in its length."""
+def test_a_large_body_takes_time_by_its_length() -> None:
+    """A body of 10 MB with secrets all over is hidden in a time that is linear in its length."""
 
     def took(messages: int) -> float:
         text = "the key to the token, PASSWORD=hunter2 and so on; " * 60
@@ -93,7 +93,7 @@ def test_thirty_megabytes_take_seconds() -> None:
         assert b"hunter2" not in hidden.content
         return time.process_time() - began
 
-    small, large = took(1_000), took(10_000)
+    small, large = took(300), took(3_000)
     assert large < 25 * small + 1
 
 

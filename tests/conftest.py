@@ -42,7 +42,7 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=100,
+    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(

@@ -19,9 +19,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What the wheel is tested with: every module's own tests. The others judge the repository,
-# or repeat the same code at greater length.
-CHOSEN = ["tests/unit"]
+# What the wheel is tested with, beside that every module of it can be imported: what could be
+# another thing in a wheel than in the sources. The code is the same, and has been tested there.
+CHOSEN = [
+    *(f"tests/conformance/test_{name}.py" for name in ("main_job", "hook", "batch")),
+    *(
+        f"tests/unit/test_{name}.py"
+        for name in (
+            *("public_api", "shipped", "api", "scope", "policy", "ticket", "authorize"),
+            *("catalogs", "catalogs_reader", "cli_main", "cli_app", "launch"),
+            *("agents_plugin", "agents_client", "export_bundle", "harness_composition"),
+        )
+    ),
+]
 # What ships as data, and the folder that it lies in.
 DATA = {
     "broker.agents": "broker/agents",
@@ -38,7 +48,7 @@ LEFT_BY_TOOLS = shutil.ignore_patterns(
 NEEDED = ("pytest", "hypothesis", "pyhpke", "rfc8785", "securesystemslib")
 
 WHERE = """
-import importlib.resources, pathlib, sys
+import importlib, importlib.resources, pathlib, pkgutil, sys
 import broker
 here = pathlib.Path(broker.__file__).resolve()
 assert here.is_relative_to(sys.prefix), f"{here} is not the installed wheel"
@@ -47,6 +57,10 @@ for wanted in sys.argv[1:]:
     package, name = wanted.split(":")
     found = importlib.resources.files(package).joinpath(name)
     assert found.is_file(), f"{name} is not found as a resource of {package}"
+for module in pkgutil.walk_packages(broker.__path__, "broker."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+        print(module.name)
 """
 
 
@@ -74,7 +88,11 @@ def main() -> int:
             for path in sorted((ROOT / folder).iterdir())
             if path.suffix in {".js", ".lark", ".mjs", ".scope", ".toml"}
         ]
-        run(python, "-c", WHERE, *data, cwd=away)
+        there = set(run(python, "-c", WHERE, *data, cwd=away).split())
+        missing = modules() - there
+        if missing:
+            print(f"wheel: without {', '.join(sorted(missing))}", file=sys.stderr)
+            return 1
         shared = ("-n", "auto", "--dist", "loadfile", "-m", "not deep and not alone")
         last = run(python, "-m", "pytest", *shared, *CHOSEN, cwd=away).strip().splitlines()[-1]
         run(python, "-m", "pytest", "-m", "alone", *CHOSEN, cwd=away)
@@ -82,6 +100,16 @@ def main() -> int:
         spent_s = time.monotonic() - started_s
         print(f"wheel: {wheel.name} holds, {count} tests of it in {spent_s:.0f} s")
     return 0
+
+
+def modules() -> set[str]:
+    """Return the names of all modules in the sources, without those that are only run."""
+    found = set()
+    for path in (ROOT / "broker").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[-1] not in ("__main__", "__init__"):
+            found.add(".".join(parts))
+    return found
 
 
 def requirements() -> list[str]:

@@ -252,7 +252,9 @@ def lives(word: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("engine", [*sandboxkit.ENGINES, "landlock without spaces"])
+@pytest.mark.parametrize(
+    "engine", [*sandboxkit.ENGINES, pytest.param("landlock without spaces", marks=pytest.mark.deep)]
+)
 def test_no_attempt_gets_out(outside: Outside, engine: str) -> None:
     """Each attempt fails, or stands in the table of gaps and was said when the run began."""
     sandboxkit.needed(engine)

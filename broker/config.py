@@ -30,11 +30,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.errors import ConfigError, InputError
 from broker.limits import MAX_CONFIG_BYTES
 from broker.permissions.modes import Mode, read_mode
+
+if TYPE_CHECKING:
+    from broker.receipt.sealing import AuditorKey
 
 FILE_NAME: Final = "broker.toml"
 _ANCHOR_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -65,6 +68,17 @@ class Config:
     forward: Path | None = None
     mode: Mode | None = None
     canary: bool = True
+
+    def auditor(self) -> AuditorKey | None:
+        """
+        Return the key that sessions are forward-secure for, if one is configured.
+
+        Raises:
+            UnverifiableError, InputError: its file is missing, unsafe, or holds no such key.
+        """
+        from broker.receipt.sealing import load_auditor_key  # noqa: PLC0415 - most name none
+
+        return None if self.forward is None else load_auditor_key(self.forward)
 
 
 # The settings of each kind of anchor: True for those that must be there.

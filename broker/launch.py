@@ -129,7 +129,7 @@ def run(
             "narrower one with `broker ticket attenuate`"
         )
     how.check(command, given)
-    auditor = None if (named := forward or config.forward) is None else load_auditor_key(named)
+    auditor = config.auditor() if forward is None else load_auditor_key(forward)
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
     telling = Telling(streams.say, live=not quiet and not has_terminal())

@@ -91,27 +91,52 @@ class _Tool:
         return told
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Running:
-    """A call that was allowed and has not ended."""
+    """A call that was allowed, as a block around what it does: at its end, the end is recorded."""
 
     function: Callable[..., object]
     found: inspect.BoundArguments
     held: Holder
     call_id: str
+    output: object = None
 
     def begin(self) -> object:
         """Call the function, with what was decided."""
         return self.function(*self.found.args, **self.found.kwargs)
 
-    def ended(self, *, ok: bool, output: object = None) -> None:
-        """Record the end. Where that fails the session allows nothing any more."""
+    def __enter__(self) -> _Running:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            plain = _plain(output, MAX_ARGUMENT_DEPTH)[0]
+            plain = _plain(self.output, MAX_ARGUMENT_DEPTH)[0]
         except _NotPlain:
             plain = None
+        # Where it cannot be recorded the session allows nothing any more.
         with suppress(StoreError):
-            self.held.result(self.call_id, ok=ok, output=plain)
+            self.held.result(self.call_id, ok=kind is None, output=plain)
+
+
+class _Aside:
+    """The same block for a task: what waits for the disk waits in a thread."""
+
+    def __init__(self, tool: _Tool, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        self._asked = tool, args, kwargs
+        self._running: _Running | None = None
+
+    async def __aenter__(self) -> _Running:
+        from asyncio import to_thread  # noqa: PLC0415 - loaded already where it is needed
+
+        tool, args, kwargs = self._asked
+        self._running = await to_thread(tool.start, args, kwargs)
+        return self._running
+
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        from asyncio import to_thread  # noqa: PLC0415 - as above
+
+        if self._running is not None:
+            await to_thread(self._running.__exit__, kind, *rest)
 
 
 @overload
@@ -190,64 +215,41 @@ def _wrapped(
 
 def _function(tool: _Tool) -> Callable[..., object]:
     def call(*args: object, **kwargs: object) -> object:
-        running = tool.start(args, kwargs)
-        try:
-            output = running.begin()
-        except BaseException:
-            running.ended(ok=False)
-            raise
-        running.ended(ok=True, output=output)
-        return output
-
-    return call
-
-
-def _coroutine(tool: _Tool) -> Callable[..., object]:
-    async def call(*args: object, **kwargs: object) -> object:
-        from asyncio import to_thread  # noqa: PLC0415 - loaded already where it is needed
-
-        # A decision waits for the disk, which the loop must not. A task that is cancelled here
-        # leaves a decision without a call; the other way round cannot be.
-        running = await to_thread(tool.start, args, kwargs)
-        try:
-            output = await cast(Awaitable[object], running.begin())
-        except BaseException:
-            running.ended(ok=False)
-            raise
-        await to_thread(running.ended, ok=True, output=output)
-        return output
+        with tool.start(args, kwargs) as running:
+            running.output = running.begin()
+        return running.output
 
     return call
 
 
 def _generator(tool: _Tool) -> Callable[..., object]:
     def call(*args: object, **kwargs: object) -> Generator[object, object, object]:
-        running = tool.start(args, kwargs)
-        try:
-            output = yield from cast(Generator[object, object, object], running.begin())
-        except BaseException:
-            running.ended(ok=False)
-            raise
-        running.ended(ok=True)
-        return output
+        with tool.start(args, kwargs) as running:
+            return (yield from cast(Generator[object, object, object], running.begin()))
+
+    return call
+
+
+# A decision waits for the disk, which a loop must not. A task that is cancelled meanwhile leaves a
+# decision without a call; the other way round cannot be.
+
+
+def _coroutine(tool: _Tool) -> Callable[..., object]:
+    async def call(*args: object, **kwargs: object) -> object:
+        async with _Aside(tool, args, kwargs) as running:
+            running.output = await cast(Awaitable[object], running.begin())
+        return running.output
 
     return call
 
 
 def _async_generator(tool: _Tool) -> Callable[..., object]:
     async def call(*args: object, **kwargs: object) -> AsyncGenerator[object, None]:
-        from asyncio import to_thread  # noqa: PLC0415 - as above
-
-        running = await to_thread(tool.start, args, kwargs)
-        try:
+        async with _Aside(tool, args, kwargs) as running:
             inner = cast(AsyncGenerator[object, None], running.begin())
             async with aclosing(inner) as items:
                 async for item in items:
                     yield item
-        except BaseException:
-            running.ended(ok=False)
-            raise
-        await to_thread(running.ended, ok=True)
 
     return call
 

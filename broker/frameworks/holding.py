@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Final
 
 from broker.calls import Decision
+from broker.config import load_config
 from broker.errors import InputError
 from broker.home import Home
 from broker.intent import TypedLine
@@ -163,7 +164,7 @@ class session:
         outside: the clock, the randomness and the bus.
 
     Raises, where the block begins:
-        ScopeError, InputError: something is malformed, or a block is open here already.
+        ScopeError, InputError, ConfigError: something is malformed, or a block is open already.
         AttenuationError: under a run: the scope would permit more than the run's.
         StoreError: the receipt cannot begin, or the run cannot be asked.
 
@@ -239,13 +240,15 @@ class session:
         return held._child(self._scope, self._agent) if self._scope else held
 
     def _opened(self) -> Holder:
+        home = self._home or Home.find(self._environ)
         self._own = Session.open(
             self._scope,
             workspace=self._workspace,
-            home=self._home or Home.find(self._environ),
+            home=home,
             intent=self._intent,
             agent=self._agent,
             needs_enforcement=self._strict,
+            auditor=load_config(home.config).auditor(),
             conceal=self._conceal,
             outside=self._outside,
         )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from broker.capabilities.bundle import Capabilities, real_capabilities
+from broker.config import load_config
 from broker.errors import BrokerError, InputError, ScopeError
 from broker.harness.composition import TRUSTED, Choices, compose, settle
 from broker.harness.exits import DONE, UNEXPECTED, exit_code
@@ -148,7 +149,12 @@ def held_by(options: argparse.Namespace, world: Capabilities, home: Home) -> Ite
     root = posixpath.normpath(posixpath.join(world.process.cwd, options.workspace or "."))
     intent = TypedLine(options.intent, "argument") if options.intent else None
     session = Session.open(
-        options.scope, workspace=root, home=home, intent=intent, agent="reference-agent"
+        options.scope,
+        workspace=root,
+        home=home,
+        intent=intent,
+        agent="reference-agent",
+        auditor=load_config(home.config).auditor(),
     )
     reason = "interrupted"
     try:

@@ -139,10 +139,13 @@ def _judged(
         offer = Offer(bounds_of(wire), load_catalogs(Path(workspace), home.config), name)
         yield Judge(client, offer, name, cwd=cwd, again=True, say=streams.say)
         return
-    if not load_config(home.config).enabled:
+    config = load_config(home.config)
+    if not config.enabled:
         raise LaunchError("`enabled = false` in broker.toml: start the server without `broker mcp`")
     folder = Path(os.path.abspath(typed.workspace or Path.cwd()))
-    session = Session.open(typed.texts, workspace=folder, home=home, agent=f"mcp:{name}")
+    session = Session.open(
+        typed.texts, workspace=folder, home=home, agent=f"mcp:{name}", auditor=config.auditor()
+    )
     for warning in session.warnings:
         streams.say(f"warning: {warning}")
     complete = False

@@ -12,6 +12,7 @@ import pytest
 
 from broker.errors import AttenuationError, InputError, ScopeError, StoreError
 from broker.frameworks.holding import Holder, current, session
+from broker.receipt.sealing import create_auditor
 from broker.service.server import Server
 from broker.session import Session
 from tests.sessionkit import Bench, bench
@@ -59,6 +60,17 @@ def test_an_error_ends_a_session_as_interrupted(bench: Bench) -> None:
     with pytest.raises(KeyError), opened(bench) as held:
         raise KeyError("x")
     assert bench.entries(held.sid)[-1][1]["reason"] == "interrupted"
+
+
+def test_a_configured_auditor_counts(bench: Bench) -> None:
+    """A session of a block is forward-secure where the configuration says that every one is."""
+    key = bench.home.config / "auditor.key"
+    bench.home.config.mkdir(parents=True)
+    create_auditor(key)
+    (bench.home.config / "broker.toml").write_text('[broker]\nforward = "auditor.key.pub"\n')
+    with opened(bench) as held:
+        pass
+    assert "forward" in bench.entries(held.sid)[0][1]
 
 
 def test_the_intent_is_what_the_caller_vouches_for(bench: Bench) -> None:
@@ -180,3 +192,11 @@ def test_tasks_keep_apart(bench: Bench) -> None:
             return await asyncio.gather(one(held, "read"), one(held, "grep"))
 
     assert asyncio.run(both()) == [[True, False], [False, True]]
+
+
+def test_the_switch_of_runs_is_not_a_blocks(bench: Bench) -> None:
+    """A configuration that switches the broker off leaves a block's code held."""
+    bench.home.config.mkdir(parents=True)
+    (bench.home.config / "broker.toml").write_text("[broker]\nenabled = false\n")
+    with opened(bench) as held:
+        assert not held.check("shell", {"command": "ls"}).allowed

@@ -57,7 +57,7 @@ def test_claude_code(tmp_path: Path) -> None:
         pytest.skip("Claude Code is not installed")
     stage = claude.Stage(tmp_path, program)
     _, script = outside(tmp_path)
-    run = stage.run({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
+    run = stage.play({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
     assert run.code == 0, run.err
     check(run.result("main-0-0").text, tmp_path, run.entries())
     assert list((stage.user / ".claude").iterdir()) == []
@@ -74,7 +74,7 @@ def test_claude_code_keeps_its_settings(tmp_path: Path) -> None:
     settings.write_text("{}")
     (stage.user / ".claude/projects").mkdir()
     script = f"echo x > {settings}; mkdir -p {settings.parent}/plugins; echo x > ~/.bashrc"
-    run = stage.run({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
+    run = stage.play({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
     assert run.code == 0, run.err
     assert settings.read_text() == "{}"
     assert not (stage.user / ".claude/plugins").exists()

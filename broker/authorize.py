@@ -153,8 +153,8 @@ def _judge(
     decision = ALLOW
     if bounds.seen:
         if call.opaque:
-            if name not in bounds.named:
-                return _unseen(name)
+            if not _is_named(bounds, call, name, line):
+                return _unseen(name, name in bounds.named)
             decision = ALLOW_SANDBOXED if sandboxed else ALLOW_UNSEEN
         if call.missing:
             return _absent(bounds, call)
@@ -169,9 +169,9 @@ def _judge(
                 for place in subject.places:
                     if not place.startswith(match.prefixes) and not match.match(place):
                         return _outside(path_bound, subject)
+        if bounds.no_network and call.urls and not _is_named(bounds, call, name, line):
+            return _no_network(call.urls[0])
         for url in call.urls:
-            if bounds.no_network and name not in bounds.named:
-                return _no_network(url)
             for host_bound in bounds.hosts:
                 if not host_bound.match.match(url.keys):
                     return _wrong_host(url, host_bound.patterns)
@@ -204,6 +204,17 @@ def _by_rules(
     more = len(found) - _SHOWN_RULES
     allowed += f"; and {more} more" if more > 0 else ""
     return _refuse("tools", unmet.label or name, f"{where}: {unmet.reason}; tools: {allowed}")
+
+
+def _is_named(bounds: Bounds, call: Call, name: str, line: str | None) -> bool:
+    """Whether the root names a tool outright, or by a rule that admits this very call."""
+    if name not in bounds.named:
+        return False
+    book = bounds.named_if
+    found = [] if book is None else book.of(name, call.tool, call.server)
+    if book is None or not found:
+        return True
+    return not _is_long(bounds, call, line) and book.judge(found, call, line) is None
 
 
 def _is_long(bounds: Bounds, call: Call, line: str | None) -> bool:
@@ -300,12 +311,14 @@ def _unreadable(bounds: Bounds, call: Call) -> Decision:
     return _refuse(named, fault.argument, f"{fault.reason}{where}")
 
 
-def _unseen(tool: str) -> Decision:
+def _unseen(tool: str, named: bool) -> Decision:
+    names = f"and names `{tool}` in tools for other arguments alone"
+    how = names if named else f"without naming `{tool}` in tools"
     return _refuse(
         "tools",
         tool,
         f"what `{tool}` touches cannot be told from its arguments, and the scope limits paths or "
-        f"hosts without naming `{tool}` in tools",
+        f"hosts {how}",
     )
 
 

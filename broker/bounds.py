@@ -75,8 +75,9 @@ class Bounds:
     The lists of a chain, ready to match. Every bound of a tuple must admit.
 
     ``lists`` are the caveats in force. ``reads`` and ``writes`` hold the `paths` caveats too.
-    ``named`` are the tools that the root names outright; ``no_network`` says that the root
-    limits paths and is silent about hosts; ``seen`` that some caveat needs to see paths or URLs.
+    ``named`` are the tools that the root names outright, those by a rule alone for what one of
+    ``named_if`` admits; ``no_network`` says that the root limits paths and is silent about hosts;
+    ``seen`` that some caveat needs to see paths or URLs.
     ``stars`` counts the patterns of the whole chain that take more than comparing beginnings: what
     a call is compared with at most, and ``rules`` its rules. Neither ever falls from a link to the
     next, so that what is too much for a ticket is too much for every narrower one. ``reads_line``
@@ -92,6 +93,7 @@ class Bounds:
     writes: tuple[PathBound, ...]
     hosts: tuple[HostBound, ...]
     named: frozenset[str]
+    named_if: RuleBook | None
     no_network: bool
     seen: bool
     stars: int
@@ -107,17 +109,15 @@ class Bounds:
 @lru_cache(maxsize=_CACHE)
 def root_bounds(lists: Lists) -> Bounds:
     """Return the bounds of a root link; several lists of one kind all hold."""
-    named = _NO_NAMES.union(*[_named(v) for k, v in lists if k == "tools" and isinstance(v, tuple)])
+    listed = [v for k, v in lists if k == "tools" and isinstance(v, tuple)]
+    plain = _NO_NAMES.union(*[tool_matcher(patterns(items)).exact for items in listed])
+    # A rule that stands beside a pattern such as `*` names the tool for its own arguments alone.
+    asking = [one for items in listed for one in rules(items)]
+    ruled = tuple([one for one in asking if "*" not in one.tool and one.tool not in plain])
+    named = plain.union([one.tool for one in ruled])
     kinds = {c.kind for c in lists}
     no_network = bool(kinds & {"paths", "reads", "writes"}) and "hosts" not in kinds
-    return _bounds(lists, _Whole(named, no_network, 0, 0, False))
-
-
-def _named(items: tuple[str | Rule, ...]) -> frozenset[str]:
-    """Return the tools that a list names outright, with or without conditions."""
-    return tool_matcher(patterns(items)).exact.union(
-        [one.tool for one in rules(items) if "*" not in one.tool]
-    )
+    return _bounds(lists, _Whole(named, ruled, no_network, 0, 0, False))
 
 
 @lru_cache(maxsize=_CACHE)
@@ -142,7 +142,9 @@ def narrow(bounds: Bounds, lists: Lists) -> Bounds:
                     )
     fresh = {c.kind for c in lists}
     kept = tuple([c for c in bounds.lists if c.kind not in fresh])
-    whole = _Whole(bounds.named, bounds.no_network, bounds.stars, bounds.rules, bounds.reads_line)
+    ruled = () if bounds.named_if is None else bounds.named_if.rules
+    so_far = (bounds.no_network, bounds.stars, bounds.rules, bounds.reads_line)
+    whole = _Whole(bounds.named, ruled, *so_far)
     return _bounds(kept + lists, whole, lists)
 
 
@@ -150,6 +152,7 @@ class _Whole(NamedTuple):
     """What a chain comes to as a whole, before a link is added to it."""
 
     named: frozenset[str]
+    ruled: tuple[Rule, ...]
     no_network: bool
     stars: int
     rules: int
@@ -190,6 +193,7 @@ def _bounds(lists: Lists, whole: _Whole, added: Lists | None = None) -> Bounds:
         writes,
         hosts,
         whole.named,
+        _book(whole.ruled),
         whole.no_network,
         bool(reads or writes or hosts),
         whole.stars + _stars(added),
@@ -204,11 +208,15 @@ def _bounds(lists: Lists, whole: _Whole, added: Lists | None = None) -> Bounds:
 
 def _tool_bound(items: tuple[str | Rule, ...]) -> ToolBound:
     plain, conditional = patterns(items), rules(items)
+    return ToolBound(items, tool_matcher(plain), _book(conditional))
+
+
+def _book(conditional: tuple[Rule, ...]) -> RuleBook | None:
     if not conditional:
-        return ToolBound(items, tool_matcher(plain))
+        return None
     from broker.rulebook import rule_book  # noqa: PLC0415 - most lists hold none
 
-    return ToolBound(items, tool_matcher(plain), rule_book(conditional))
+    return rule_book(conditional)
 
 
 def _path_bound(kind: str, patterns: tuple[str, ...]) -> PathBound:

@@ -193,9 +193,10 @@ class Ready(NamedTuple):
 class RuleBook:
     """The rules of one `tools` list, ready to be asked."""
 
-    __slots__ = ("_exact", "_like", "exact", "reads_line")
+    __slots__ = ("_exact", "_like", "rules")
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
         self._exact: dict[str, list[Ready]] = {}
         self._like: list[tuple[ToolMatcher, Ready]] = []
         for one in rules:
@@ -204,8 +205,6 @@ class RuleBook:
                 self._like.append((tool_matcher((one.tool,)), ready))
             else:
                 self._exact.setdefault(one.tool, []).append(ready)
-        self.exact = frozenset(self._exact)
-        self.reads_line = any(one.reads_line for one in rules)
 
     def of(self, name: str, tool: str, server: str | None) -> list[Ready]:
         """Return the rules for a tool, by its whole name and as the call has it."""

@@ -14,7 +14,8 @@ they are of one kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from broker.conditions import (
@@ -27,6 +28,7 @@ from broker.conditions import (
     Under,
     Values,
     admits_value,
+    day_of,
 )
 from broker.hosts import hosts_cover
 from broker.language.inline import stands_in
@@ -59,20 +61,20 @@ def _of(tests: Iterable[Test], kind: type[T]) -> list[T]:
 
 
 def _value(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
-    asked: list[Values | Range | On]
     sets, ranges, days = _of(held, Values), _of(held, Range), _of(held, On)
     texts_only = bool(_of(held, HostIn) or _of(held, Under) or days)
     plain = [t for t in failed if isinstance(t, Values | Range | On)]
     if sets:
         first, *others = sets
-        asked = [*others, *ranges, *days]
+        asked = [_passing(t) for t in (*others, *ranges, *days)]
+        refused = [_passing(t) for t in plain]
         for value in (*first.texts, *first.numbers, *first.flags):
-            fits = all(admits_value(t, value) for t in asked)
+            fits = all(passes(value) for passes in asked)
             if texts_only and type(value) is not str:
                 fits = False
             if line and fits and not _could_stand(value):
                 fits = False
-            if fits and not any(admits_value(t, value) for t in plain):
+            if fits and not any(passes(value) for passes in refused):
                 return True
         return False
     if ranges:
@@ -80,6 +82,24 @@ def _value(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
     if days:
         return _day_left(days, _of(failed, On))
     return True  # there are more texts than any of these tests speak of
+
+
+def _passing(test: Values | Range | On) -> Callable[[Scalar], bool]:
+    """Return what ``admits_value`` says of a set's values, at once however much a test names."""
+    if isinstance(test, Range):
+        return lambda value: admits_value(test, value)
+    if isinstance(test, Values):
+        # To ``==``, 1 and true are the same.
+        named = {(type(v) is bool, v) for v in (*test.texts, *test.numbers, *test.flags)}
+        return lambda value: (type(value) is bool, value) in named
+    firsts = [first for first, _ in test.spans]
+
+    def within(value: Scalar) -> bool:
+        day = day_of(value) if isinstance(value, str) else None
+        at = 0 if day is None else bisect_right(firsts, day)
+        return day is not None and at > 0 and day <= test.spans[at - 1][1]
+
+    return within
 
 
 def _could_stand(value: Scalar) -> bool:
@@ -111,26 +131,18 @@ def _number_left(ranges: Sequence[Range], failed: Sequence[Test]) -> bool:
 
 def _day_left(days: Sequence[On], failed: Sequence[On]) -> bool:
     """Return whether a day is left. A day has more spellings than any set could name."""
-    left = list(days[0].spans)
-    for other in days[1:]:
-        left = [
-            (max(a, c), min(b, d))
-            for a, b in left
-            for c, d in other.spans
-            if max(a, c) <= min(b, d)
-        ]
-    for cut in (span for test in failed for span in test.spans):
-        rest = []
-        for first, last in left:
-            if cut[1] < first or last < cut[0]:
-                rest.append((first, last))
-                continue
-            if first < cut[0]:
-                rest.append((first, cut[0] - 1))
-            if cut[1] < last:
-                rest.append((cut[1] + 1, last))
-        left = rest
-    return bool(left)
+    whole = len(days)
+    changes: dict[int, int] = {}  # at which days spans begin and end: one for each test that holds
+    for test, weight in (*[(t, 1) for t in days], *[(t, -whole) for t in failed]):
+        for first, last in test.spans:
+            changes[first] = changes.get(first, 0) + weight
+            changes[last + 1] = changes.get(last + 1, 0) - weight
+    level = 0
+    for _, change in sorted(changes.items()):
+        level += change
+        if level == whole:
+            return True
+    return False
 
 
 # ── what the world makes of it ──

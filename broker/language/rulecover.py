@@ -24,13 +24,14 @@ from functools import lru_cache
 from itertools import combinations, product
 from typing import Final, Literal
 
-from broker.conditions import InIntent, Test
+from broker.conditions import HostIn, InIntent, On, Test, Values
 from broker.errors import LimitError
 from broker.language.conjunction import satisfiable
 from broker.language.toolnames import tools_cover
 from broker.limits import MAX_RULE_NAMES, MAX_RULE_STEPS
 from broker.rules import Node, Rule, node_of
 
+_STEP: Final = 64  # values that are gone through in the time of one step
 _MAX_CASES: Final = 256  # ways to leave out lists and objects that are weighed one by one
 
 
@@ -70,6 +71,27 @@ class _Budget:
                 f"whether it is within the rules there takes more than {MAX_RULE_STEPS} steps: "
                 "write fewer alternatives, or fewer conditions in each"
             )
+
+
+def _size(tests: Sequence[Test]) -> int:
+    """Return how many values, days and hosts some tests name."""
+    found = 0
+    for test in tests:
+        match test:
+            case Values():
+                found += len(test.texts) + len(test.numbers) + len(test.flags)
+            case On():
+                found += len(test.spans)
+            case HostIn():
+                found += len(test.patterns)
+            case _:
+                found += 1
+    return found
+
+
+@lru_cache(maxsize=1_024)
+def _size_of(rule: Rule) -> int:
+    return _size([condition.test for condition in rule.conditions])
 
 
 # ── names ──
@@ -172,7 +194,7 @@ def _missing(one: Rule, case: Fields, held: Sequence[Rule], budget: _Budget) -> 
     """Return whether some call of this case fits none of the rules."""
     to_miss: list[list[Miss]] = []
     for other in held:
-        budget.spend()
+        budget.spend(1 + (_size_of(one) + _size_of(other)) // _STEP)
         found = _misses(one, case, other)
         if found is None:
             continue
@@ -230,6 +252,7 @@ def _chosen(
     if how == "present":
         return {**chosen, way: before}
     after = tuple({**dict.fromkeys(before), how: None})
+    budget.spend((_size(leaves[way].tests) + _size(after)) // _STEP)
     return {**chosen, way: after} if satisfiable(leaves[way].tests, after) else None
 
 

@@ -89,11 +89,11 @@ def read_rule(array: list[object]) -> Rule:
     if len(array) < 2 or type(array[0]) is not str or array[1] not in (0, 1):
         raise TicketFormatError("a rule of the ticket does not begin with its tool")
     try:
-        rule = Rule(array[0], tuple([_read_condition(c) for c in array[2:]]), array[1] == 1)
-        canonical = check_rule(rule) == rule and _same(_array(rule), array)
+        conditions = tuple([_read_condition(c) for c in array[2:]])
+        rule = check_rule(Rule(array[0], conditions, array[1] == 1))
     except InputError as error:
         raise TicketFormatError(f"`tools` of the ticket: {error}") from None
-    if not canonical:
+    if not _same(_array(rule), array):  # the canonical rule's: to `==`, 5.0 is 5
         raise TicketFormatError("a rule of the ticket is not in canonical form")
     return rule
 

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from broker.caveats import tools
-from broker.conditions import values
+from broker.conditions import on, values
 from broker.errors import AttenuationError, LimitError
 from broker.language.rulecover import rules_cover
-from broker.rules import Rule, argument, rule
+from broker.rules import Condition, Hop, Rule, argument, rule
 from broker.scope import parse_scope
 from broker.ticket import attenuate, mint
 
@@ -101,6 +101,20 @@ def test_what_takes_too_long_is_refused_by_name() -> None:
         rules_cover(tuple(wide), (narrow,))
     with pytest.raises(AttenuationError, match="steps"):
         attenuate(parent, tools(narrow))
+
+
+def test_large_sets_count_as_the_work_that_they_are() -> None:
+    """Sets of hundreds held against each other take many steps, so no list holds up whoever asks."""
+    optional = [Condition((Hop(f"o{n}", True), Hop("x")), values(1)) for n in range(4)]
+
+    def on_days_but(day: int) -> Rule:
+        days = [(n, n) for n in range(1, 513, 2) if n != day]
+        return rule("p", argument("d", on(*days)), *optional)
+
+    few, many = (tuple(on_days_but(n) for n in range(1, end, 2)) for end in (5, 100))
+    assert rules_cover(few, (on_days_but(0),)) is None
+    with pytest.raises(LimitError, match="steps"):
+        rules_cover(many, (on_days_but(0),))
 
 
 def test_too_many_names_are_refused_by_name() -> None:

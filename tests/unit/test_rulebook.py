@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from broker.authorize import authorize
-from broker.calls import Call, Fault, Look, TypedText
+from broker.calls import Call, Fault, Look, TypedText, UrlSubject
 from broker.catalogs import Argument
 from broker.caveats import paths, tools
 from broker.conditions import Absent, Free, InIntent, between, values
 from broker.errors import InputError
 from broker.rulebook import judge, rule_book
 from broker.rules import Condition, Hop, Rule, argument, rule
-from broker.ticket import mint
+from broker.ticket import Ticket, attenuate, mint
 
 TO_A = argument("to", values("A"))
 PAY = rule("pay", TO_A, argument("sum", between(0, 50)), argument("note", Free()))
@@ -210,13 +210,31 @@ def test_a_book_finds_rules_by_the_whole_name() -> None:
     assert len(book.of("pay", "pay", None)) == 2
     assert len(book.of("play", "play", None)) == 1
     assert book.of("mcp__p__pay", "pay", "p") == []
-    assert book.exact == {"pay"}
+
+
+def test_a_rule_names_what_cannot_be_seen_for_its_own_arguments_alone() -> None:
+    """Beside a pattern, a rule for a shell or a fetch opens that tool no further than it says."""
+    run = rule("shell", argument("command", values("ls")))
+    get = rule("get", argument("page", values("a")))
+    url = UrlSubject("page", "a", "https", "h.test", 443, ("h.test",))
+    root = ticket(run, get, "*", more=[paths("src/**")])
+
+    def allowed(held: Ticket, command: str, page: str) -> tuple[bool, bool]:
+        shell = Call("shell", opaque=True, arguments={"command": command})
+        fetch = Call("get", urls=(url,), arguments={"page": page})
+        return authorize(held, shell, 0).allowed, authorize(held, fetch, 0).allowed
+
+    for held in (root, attenuate(root, tools("shell", "get")), attenuate(root, paths("src/a"))):
+        assert allowed(held, "ls", "a") == (True, True)
+        assert allowed(held, "rm", "b") == (False, False)
+    plain = ticket(run, get, "*", "shell", "get", more=[paths("src/**")])
+    assert allowed(plain, "rm", "b") == (True, True)
+    refused = authorize(root, Call("shell", opaque=True, arguments={"command": "rm"}), 0).refusal
+    assert "names `shell` in tools for other arguments alone" in refused.reason
 
 
 def test_a_huge_call_is_refused_and_not_gone_through() -> None:
     """Values times rules is bounded, for the whole chain and for calls in a call, by name."""
-    from broker.ticket import attenuate
-
     held = ticket(*[rule("pay", nested("to", None, test=values(f"{n}"))) for n in range(200)])
     huge = Call("pay", arguments={"to": ["0"] * 20_000})
     refusal = authorize(held, huge, 0).refusal

@@ -201,7 +201,8 @@ class CopilotLaunch:
             except OSError as error:
                 raise LaunchError(f"`{file}` cannot be written: {error.strerror}") from error
             added += [_SERVERS, f"@{file}"]
-        return Prepared((*launch.command[:at], *added, *launch.command[at:]))
+        fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
+        return Prepared((*launch.command[:at], *added, *launch.command[at:]), fleeting=fleeting)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

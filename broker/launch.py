@@ -173,10 +173,15 @@ def run(
             walls.begin(session)
             prepared = how.prepare(launch)
             it = _Run(session, launch, prepared, program, how, child)
-            _rehearse(it, streams, tried=tried, quiet=quiet)
-            if not quiet and how.name != Plain.name:
-                _tell_keys(how.name, {**given, **prepared.environ}, prepared.keys, streams)
-            return _guarded(it, walls)
+            try:
+                _rehearse(it, streams, tried=tried, quiet=quiet)
+                if not quiet and how.name != Plain.name:
+                    _tell_keys(how.name, {**given, **prepared.environ}, prepared.keys, streams)
+                return _guarded(it, walls)
+            finally:
+                for path in prepared.fleeting:
+                    with suppress(OSError):
+                        path.unlink()
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)

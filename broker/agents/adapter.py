@@ -40,12 +40,15 @@ class Prepared:
     started if that is not where it is to work.
 
     ``keys`` are the variables that the agent's configuration names for its provider's key.
+    ``fleeting`` are files that repeat what the person configured, keys of MCP servers perhaps, and
+    that go when the run is over.
     """
 
     command: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     keys: tuple[str, ...] = ()
+    fleeting: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

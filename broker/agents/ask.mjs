@@ -21,7 +21,10 @@ export function asker(agent, deadlineMs = DEADLINE_MS) {
 }
 
 // Return a function that tells what has happened: nothing waits for it, and nothing comes of it.
-export const teller = (agent) => (said) => void asker(agent)(said).catch(() => {})
+export function teller(agent) {
+  const ask = asker(agent)
+  return (said) => void ask(said).catch(() => {})
+}
 
 // Return the arguments, fixed as they are: nothing that comes later can change what was judged.
 export function frozen(value) {

@@ -12,9 +12,10 @@ here: how an agent spells any of this (its own room), what a definition says
 
 Rules a maintainer keeps: a task that asks for more than its caller holds is refused, by name; a
 subagent is told apart by what its agent says of it, never by what a model wrote; where several
-tickets may be a caller's, it is held to all of them; a caller of whom nothing is known is held to
-the tickets of all who may be at work, so that it never gets the root's in their stead; a ticket
-that was handed down is not read again, so what changes afterwards changes nothing.
+tickets may be a caller's, it is held to all of them, and so is one that goes on with another
+task; a caller of whom nothing is known is held to the tickets of all who may be at work, so that
+it never gets the root's in their stead; a ticket that was handed down is not read again, so what
+changes afterwards changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from broker.agents.definitions import Listing
@@ -40,6 +41,10 @@ _SCOPE: Final = re.compile(
     r"^[ \t]*scope:[ \t]*([a-z]+[ \t]*=.*?|@.*?)[ \t\r]*$", re.IGNORECASE | re.MULTILINE
 )
 
+_STRANGER: Final = (
+    "it cannot be told which subagent goes on with this task: start a new one, without an id"
+)
+
 # Returns what the definitions of a kind of subagent say of its tools, if there are any.
 Listed = Callable[[str], Listing | None]
 
@@ -51,7 +56,8 @@ class Spawn:
 
     ``tool`` is the call's tool; ``kind`` is empty where any kind may come of it; ``task`` is what
     the subagent is told, ``scope`` what the call itself says of it. ``many`` subagents may come
-    of it, or none, and none of them is told from the others.
+    of it, or none, and none of them is told from the others. ``resumes`` is the key of an agent
+    that was there before and that goes on with this task; empty where a new one begins.
     """
 
     tool: str
@@ -59,6 +65,7 @@ class Spawn:
     task: str = ""
     scope: tuple[str, ...] = ()
     many: bool = False
+    resumes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +167,8 @@ class Children:
                 return None
             if spawn.many:
                 return Commission(call, caller.agent, spawn, (), parents)
+            if spawn.resumes and not self._knows(spawn.resumes):
+                return Refusal("session", "", f"{_STRANGER}; {ASK}")
             said = self._listed(spawn.kind) if spawn.kind else None
             tickets = []
             for at, parent in enumerate(parents):
@@ -175,8 +184,18 @@ class Children:
         return Commission(call, caller.agent, spawn, (*asked, repr(said)), tuple(tickets))
 
     def begin(self, errand: Commission) -> None:
-        """A subagent may start from now on, since its call is let through."""
+        """
+        A subagent may start from now on, since its call is let through.
+
+        One that goes on is held to both tickets: else a caller could have it do what the caller's
+        own ticket refuses.
+        """
         with self._lock:
+            before = self._bound.get(errand.spawn.resumes)
+            if before is not None:
+                both = replace(before, tickets=_narrowest([before, errand]))
+                self._bound[errand.spawn.resumes] = both
+                return
             known = errand.spawn.many and any(
                 e.spawn.many and e.tickets == errand.tickets for e in self._waiting
             )
@@ -209,6 +228,10 @@ class Children:
         with self._lock:
             self._ended.discard(told.agent)
             return tuple(ticket.id for ticket in self._tickets(told))
+
+    def _knows(self, agent: str) -> bool:
+        with self._lock:
+            return agent in self._bound
 
     def living(self) -> tuple[str, ...]:
         """Return the ids of the tickets of all subagents that may be at work."""

@@ -11,7 +11,6 @@ wait for an acknowledgement; a body is limited.
 
 from __future__ import annotations
 
-import gzip
 import json
 import threading
 import zlib
@@ -36,6 +35,16 @@ _WIRES: Final[tuple[tuple[str, Wire], ...]] = (
 )
 _COUNTS: Final = {"/count_tokens": {"input_tokens": 1}, ":countTokens": {"totalTokens": 1}}
 _MODEL: Final = "scripted"
+_EITHER: Final = zlib.MAX_WBITS | 32  # a head of gzip's, or of zlib's
+
+
+class _Quiet(ThreadingHTTPServer):
+    """A server that says nothing of clients that go away: an agent is ended while it asks."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: the agent has the terminal."""
 
 
 class LoopbackModel:
@@ -62,8 +71,7 @@ class LoopbackModel:
         self.elsewhere: list[str] = []
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Quiet(("127.0.0.1", 0), _handler(self))
         self.proxy = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.url = self.proxy + self.front.rstrip("/")
 
@@ -126,7 +134,8 @@ def _handler(model: LoopbackModel) -> type[BaseHTTPRequestHandler]:
             path = urlsplit(self.path).path
             try:
                 body = json.loads(self._body() or b"{}")
-            except ValueError:
+            except (ValueError, RecursionError, zlib.error):
+                self.close_connection = True  # where the next request begins is not known
                 self._send(400, b'{"error":{"message":"no JSON"}}')
                 return
             for end, count in _COUNTS.items():
@@ -170,22 +179,25 @@ def _handler(model: LoopbackModel) -> type[BaseHTTPRequestHandler]:
 
         def _body(self) -> bytes:
             content = self._chunks() if self.headers.get("transfer-encoding") else self._plain()
-            packed = self.headers.get("content-encoding", "")
-            if packed == "gzip":
-                return gzip.decompress(content)
-            return zlib.decompress(content) if packed == "deflate" else content
+            if self.headers.get("content-encoding") in ("gzip", "deflate"):
+                return zlib.decompressobj(_EITHER).decompress(content, MAX_BODY_BYTES)
+            return content
 
         def _plain(self) -> bytes:
-            size = int(self.headers.get("content-length") or 0)
-            return self.rfile.read(min(size, MAX_BODY_BYTES))
+            return self._read(int(self.headers.get("content-length") or 0))
+
+        def _read(self, size: int) -> bytes:
+            if not 0 <= size <= MAX_BODY_BYTES:
+                raise ValueError("a body of this size is not read")
+            return self.rfile.read(size)
 
         def _chunks(self) -> bytes:
             parts: list[bytes] = []
             while size := int(self.rfile.readline(64).split(b";")[0].strip() or b"0", 16):
-                parts.append(self.rfile.read(size))
+                parts.append(self._read(size))
                 self.rfile.readline(4)
                 if sum(map(len, parts)) > MAX_BODY_BYTES:
-                    break
+                    raise ValueError("a body of this size is not read")
             self.rfile.readline(4)
             return b"".join(parts)
 

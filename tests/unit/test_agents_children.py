@@ -137,6 +137,45 @@ def test_a_definition_asks_for_nothing() -> None:
     assert within(mint([], key=bytes(32), sid="s", minted_at=0), Listing(None, ("x",))) is None
 
 
+# ── who goes on with another task ──
+
+
+def resumed(
+    children: Children, session: Session, call: str, agent: str, caller: str, task: str = ""
+) -> Commission | Refusal | None:
+    """Ask an agent that was there before to go on, and let it."""
+    spawn = Spawn("Agent", "general", task, resumes=key_of(agent))
+    by, actor = who(caller), f"agent:x:{caller}"
+    handed = children.hand_down(spawn, call, by, actor=actor, session=session)
+    if isinstance(handed, Commission):
+        children.begin(handed)
+    return handed
+
+
+def test_who_goes_on_for_a_narrower_agent_is_held_to_both(bench: Bench) -> None:
+    """Nobody has another subagent do what its own ticket refuses, nor gives it more than it had."""
+    session, children = bench.open(SCOPE), Children()
+    wide = spawned(children, session, "c1", "scope: paths=src/a.py")
+    assert children.held(who("a1", kind="general")) == ids(wide)
+    narrow = spawned(children, session, "c2", "scope: tools=Read,Agent")
+    assert children.held(who("a2", kind="general")) == ids(narrow)
+    again = resumed(children, session, "c3", "a1", "a2")
+    assert set(children.held(who("a1", kind="general"))) == {*ids(wide), *ids(again)}
+    assert children.held(who("a2", kind="general")) == ids(narrow)
+    further = resumed(children, session, "c4", "a2", "a2", "scope: tools=Read")
+    assert children.held(who("a2", kind="general")) == ids(further)
+
+
+def test_nobody_goes_on_who_is_not_known(bench: Bench) -> None:
+    """It could be the main agent's own session, which no ticket of a subagent holds."""
+    session, children = bench.open(SCOPE), Children()
+    spawned(children, session, "c1")
+    children.held(who("a1", kind="general"))
+    refusal = resumed(children, session, "c2", "main", "a1")
+    assert isinstance(refusal, Refusal)
+    assert "which subagent" in refusal.reason
+
+
 # ── whose call it is ──
 
 

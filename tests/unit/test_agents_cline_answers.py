@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.agents.cline.answers import ClineHook, asked_scope
+from broker.agents.cline.answers import ClineHook
 from broker.agents.cline.hook import ClineDialect
 from broker.errors import InputError
 from broker.session import Session
@@ -123,7 +123,37 @@ def test_a_helper_that_asks_for_more_does_not_start(bench: Bench) -> None:
         assert "cannot be told" in run.call(
             "editor", "a2", "a1", f"go\nscope: {line}", path="src/b"
         )
-    assert len(run.entries("note")) == 3
+    told = [(d["decision"], d["caveat"]) for d in run.entries("decision")]
+    assert told == [("refuse", "tools"), ("refuse", "calls"), ("refuse", "call")]
+
+
+def test_whatever_a_task_asks_to_be_held_to_counts(bench: Bench) -> None:
+    """A policy by its name, and lines that end as they do on other systems."""
+    run = Run(bench)
+    assert "@review" in run.call_task("spawn_agent", "go\nscope: @review")
+    task = "go\r\nscope: tools=read_files\r\n"
+    assert run.call_task("spawn_agent", task) == ""
+    assert "refused by `tools`" in run.call("editor", "a2", "a1", task, path="src/b")
+
+
+def test_a_helper_of_a_helper_is_never_wider(bench: Bench) -> None:
+    """Not even where a ticket is kept for its kind, which holds it as well."""
+    run = Run(bench)
+    run.session.delegate(("tools=read_files,spawn_agent",), holder="agent:subagent")
+    task = "look\nscope: paths=src/a.py"
+    assert run.call_task("spawn_agent", task) == ""
+    assert run.call_task("spawn_agent", "deeper", "a2", "a1", task) == ""
+    assert run.call("read_files", "a3", "a2", "deeper", files=["src/a.py"]) == ""
+    assert "refused by `paths`" in run.call("read_files", "a3", "a2", "deeper", files=["src/b"])
+    assert "refused by `tools`" in run.call("editor", "a3", "a2", "deeper", path="src/a.py")
+
+
+def test_what_the_plugin_was_not_asked_about_may_be_a_helpers(bench: Bench) -> None:
+    """A gateway that meets such a call asks the tickets of all helpers."""
+    run = Run(bench)
+    assert run.session.decide("read_files", {"paths": ["src/a.py"]}, again=True).allowed
+    assert run.call_task("spawn_agent", "go\nscope: tools=editor") == ""
+    assert not run.session.decide("read_files", {"paths": ["src/a.py"]}, again=True).allowed
 
 
 def test_a_stranger_is_refused(bench: Bench) -> None:
@@ -173,16 +203,3 @@ def test_fuzzed_payloads_never_allow(bench: Bench, changed: dict[str, object]) -
     payload = json.dumps({"agent": "a1", "parent": "", "tasks": [], **said}).encode()
     with suppress(InputError):  # the caller refuses then
         assert run.say(payload) != ""
-
-
-@pytest.mark.parametrize(
-    ("task", "texts"),
-    [
-        ("scope: tools=a\nscope: paths=b", ("tools=a", "paths=b")),
-        ("the scope: tools=a", ()),
-        ("scope: everything", ()),
-    ],
-)
-def test_only_a_line_of_its_own_is_a_scope(task: str, texts: tuple[str, ...]) -> None:
-    """What a task merely says about its scope is no caveat."""
-    assert asked_scope(task) == texts

@@ -13,11 +13,8 @@ import pytest
 from broker.agents.adapter import Launch
 from broker.agents.codex.servers import START_S, gateway_settings
 
-ROW = {
-    "name": "notes",
-    "enabled": True,
-    "transport": {"type": "stdio", "command": "server", "args": ["-v"], "env": {"A": 'b"c'}},
-}
+TRANSPORT = {"type": "stdio", "command": "server", "args": ["-v"], "env": {"A": "secret"}}
+ROW = {"name": "notes", "enabled": True, "transport": TRANSPORT}
 
 
 def asked(
@@ -34,15 +31,22 @@ def asked(
 
 
 def test_a_server_is_started_behind_the_gateway(tmp_path: Path) -> None:
-    """Command, arguments and environment are set, each in TOML that means what was meant."""
-    found = asked(tmp_path, [ROW])
+    """Command and arguments are set, each in TOML that means what was meant, and our variables."""
+    row = {**ROW, "transport": {**TRANSPORT, "args": ["-v", 'b"c']}}
+    found = asked(tmp_path, [row])
     read = tomllib.loads("\n".join(found))["mcp_servers"]["notes"]
-    assert read["args"][-2:] == ["server", "-v"]
-    assert read["env"]["A"] == 'b"c'
+    assert read["args"][-3:] == ["server", "-v", 'b"c']
     assert read["env"]["BROKER_SOCKET"] == str(tmp_path / "s")
     assert set(read) == {"command", "args", "env", "startup_timeout_sec"}
     assert read["startup_timeout_sec"] == START_S
     assert asked(tmp_path, [{**ROW, "startup_timeout_sec": 90}])[-1].endswith("_sec=90.0")
+
+
+def test_no_key_of_a_server_stands_on_a_command_line(tmp_path: Path) -> None:
+    """Every user of the machine could read it there; Codex takes it from the configuration."""
+    found = asked(tmp_path, [ROW])
+    assert "secret" in json.dumps(ROW)
+    assert not [setting for setting in found if "secret" in setting]
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,22 @@ def test_the_servers_that_were_typed_are_known_to_the_hook(
     assert hook.answer(payload, session) is None
 
 
+def test_no_key_of_a_server_stands_on_the_command_line(
+    adapter: CopilotLaunch, tmp_path: Path
+) -> None:
+    """Every user of the machine could read it there; the file is for this user only."""
+    servers = {"notes": {"command": "server", "env": {"KEY": "secret"}}}
+    place = tmp_path / "home/.copilot/mcp-config.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({"mcpServers": servers}))
+    command = prepare(adapter, tmp_path, "-p", "go").command
+    file = tmp_path / "session" / module.SERVERS_NAME
+    assert command[command.index("--additional-mcp-config") + 1] == f"@{file}"
+    assert not [word for word in command if "secret" in word]
+    assert json.loads(file.read_text())["mcpServers"]["notes"]["env"]["KEY"] == "secret"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_it_says_what_it_does_not_see(adapter: CopilotLaunch) -> None:
     """A person who launches it is told what no hook of Copilot CLI shows."""
     assert any("`@`" in text for text in adapter.unseen())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,11 @@ def test_a_subagent_says_who_started_it_and_for_what() -> None:
     assert read(agent="ses_2", kind="general").caller.parent == "main"
     given = {"subagent_type": "general", "prompt": "look", "description": "x"}
     assert read(tool="task", arguments=given).spawn == Spawn("task", "general", "look")
+    on = Spawn("task", "general", "look", resumes="id:ses_2")
+    assert read(tool="task", arguments={**given, "task_id": "ses_2"}).spawn == on
+    assert read(tool="task", arguments={**given, "task_id": ""}).spawn == replace(on, resumes="")
+    with pytest.raises(InputError, match="task_id"):
+        read(tool="task", arguments={**given, "task_id": ["ses_2"]})
     assert read(tool="skill", arguments={"name": "x"}).spawn == Spawn("skill", many=True)
 
 

@@ -20,7 +20,7 @@ from broker.agents.plugin import Plugged, Spoken, read_spoken, refused, respelle
 from broker.errors import InputError, LaunchError
 from broker.service.protocol import ALLOW, HookRefusal, frame
 from tests.hookkit import Stand
-from tests.pluginkit import allowing, payload, put, run_pi
+from tests.pluginkit import allowing, payload, put, run_node, run_pi
 
 CALL: dict[str, object] = {
     "event": "call",
@@ -226,6 +226,24 @@ def test_a_refused_start_is_no_start(plugin: Path, tmp_path: Path) -> None:
     """A session that does not know this agent ends it before the first call."""
     with Stand(tmp_path / "s", lambda _: frame(refused("no such agent").encode())) as stand:
         assert run_pi(plugin, stand.path, [EVENT])["told"] == ["start: no such agent"]
+
+
+_TELLS = """
+const { teller } = await import(process.argv[2])
+const tell = teller("pi")
+process.env.BROKER_SOCKET = process.argv[3]
+tell({ event: "end" })
+console.log("null")
+"""
+
+
+def test_what_changes_the_environment_later_hears_nothing(plugin: Path, tmp_path: Path) -> None:
+    """How a call ended is told to the session of the start, as its calls are."""
+    client = plugin.with_name("ask.mjs")
+    with Stand(tmp_path / "s", allowing) as stand, Stand(tmp_path / "t", allowing) as other:
+        run_node(_TELLS, client, stand.path, str(other.path))
+    assert [payload(request, "pi") for request in stand.asked] == [{"event": "end"}]
+    assert other.asked == []
 
 
 def test_the_end_of_a_call_is_told() -> None:

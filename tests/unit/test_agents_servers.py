@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from broker.agents.adapter import Launch
+from broker.agents.adapter import Launch, adapter_for
 from broker.agents.servers import behind_gateway
 from broker.mcp.config import gateway_command
 
@@ -53,3 +55,33 @@ def test_what_is_not_understood_stays_as_it_is(entry: object) -> None:
 def test_what_is_no_table_holds_no_servers(servers: object) -> None:
     """The agent says so itself."""
     assert behind_gateway(servers, LAUNCH) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("claude", ".claude.json"),
+        ("copilot", ".copilot/mcp-config.json"),
+        ("gemini", ".gemini/settings.json"),
+        ("qwen", ".qwen/settings.json"),
+    ],
+)
+def test_what_repeats_a_servers_keys_goes_with_the_run(
+    tmp_path: Path, name: str, file: str
+) -> None:
+    """Every file of a run that has them is named to the launch, which takes it away."""
+    for folder in ("session", "ws", "home"):
+        (tmp_path / folder).mkdir()
+    place = tmp_path / "home" / file
+    place.parent.mkdir(exist_ok=True)
+    entry = {"command": "server", "env": {"KEY": "secret"}}
+    place.write_text(json.dumps({"mcpServers": {"notes": entry}}))
+    environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    session = tmp_path / "session"
+    adapter = adapter_for([name])
+    command = (name, *adapter.trial, "-p", "go")
+    prepared = adapter.prepare(Launch(command, environ, tmp_path / "ws", session, tmp_path / "s"))
+    files = [path for path in session.rglob("*") if path.is_file() and not path.is_symlink()]
+    found = {path for path in files if b"secret" in path.read_bytes()}
+    assert found
+    assert found <= set(prepared.fleeting)

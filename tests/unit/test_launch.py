@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.agents.adapter import Plain
+from broker.agents.adapter import Launch, Plain, Prepared
 from broker.errors import ConfigError, LaunchError, ScopeError, UnverifiableError
 from broker.home import Home
 from broker.launch import run
@@ -157,6 +157,26 @@ def test_an_agent_that_slips_away_is_stopped(bench: Bench) -> None:
         "the agent was stopped: the hook is gone",
         "the agent ended with exit code 143",
     ]
+
+
+@pytest.mark.parametrize(("command", "code"), [("true", 0), ("false", 1)])
+def test_what_repeats_the_persons_keys_goes_with_the_run(
+    bench: Bench, command: str, code: int
+) -> None:
+    """The folder of a session stays beside its receipt, however the run ended."""
+    made: list[Path] = []
+
+    class Repeating(Plain):
+        """Writes a file with what the person configured."""
+
+        def prepare(self, launch: Launch) -> Prepared:
+            made.append(launch.folder / "servers.json")
+            made[0].write_text("{}")
+            return Prepared(launch.command, fleeting=(made[0], launch.folder / "nothing"))
+
+    assert launch(bench, command, adapter=Repeating())[0] == code
+    assert not made[0].exists()
+    assert made[0].parent.exists()
 
 
 def test_the_prompt_on_the_command_line_is_the_intent(bench: Bench) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+import socketserver
+import struct
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from broker.loopback import server as module
 from broker.loopback.script import Say, Text, Told, Use
 from broker.loopback.server import LoopbackModel
 
@@ -210,6 +214,60 @@ def test_what_it_does_not_speak_is_not_found() -> None:
         assert post(model.url + "/v1/messages/count_tokens", {}) == {"input_tokens": 1}
         with urllib.request.urlopen(model.url + "/v1/models", timeout=10) as answer:
             assert json.loads(answer.read())["data"]
+
+
+BROKEN = (
+    b"content-length: 3\r\ncontent-encoding: gzip\r\n\r\nabc",
+    b"content-length: -1\r\n\r\n",
+    b"content-length: 999999999999\r\n\r\n",
+    b"transfer-encoding: chunked\r\n\r\nzz\r\n",
+    b"transfer-encoding: chunked\r\n\r\n-1\r\n",
+    b"transfer-encoding: chunked\r\n\r\nfffffffff\r\n",
+)
+
+
+@pytest.mark.parametrize("rest", BROKEN)
+def test_a_body_that_cannot_be_read_is_refused(
+    rest: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without waiting for what will not come, and without a word on the terminal."""
+    with LoopbackModel(SCRIPT) as model:
+        client = socket.create_connection(("127.0.0.1", int(model.url.rpartition(":")[2])), 5)
+        client.sendall(b"POST /v1/messages HTTP/1.1\r\n" + rest)
+        assert client.recv(15).startswith(b"HTTP/1.1 400")
+        client.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_body_is_limited_when_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small one that unpacks to a large one is not kept."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 10_000)
+    with LoopbackModel(SCRIPT) as model:
+        path, body = chat([*BEGUN, Told("user", "x" * 20_000)])
+        packed = gzip.compress(json.dumps(body).encode())
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            post(model.url + path, packed, **{"content-encoding": "gzip"})
+
+
+def test_a_client_that_goes_away_is_no_news(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent is ended while it asks, and its terminal shows no traceback of ours."""
+    ended = threading.Event()
+    finish = socketserver.ThreadingMixIn.process_request_thread
+
+    def told(server: Any, request: Any, address: Any) -> None:
+        finish(server, request, address)
+        ended.set()
+
+    monkeypatch.setattr(socketserver.ThreadingMixIn, "process_request_thread", told)
+    with LoopbackModel(SCRIPT) as model:
+        client = socket.create_connection(("127.0.0.1", int(model.url.rpartition(":")[2])))
+        client.sendall(b"POST /v1/messages HTTP/1.1\r\n")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()  # as the kernel does for one that is killed
+        assert ended.wait(10)
+    assert capfd.readouterr().err == ""
 
 
 def test_it_keeps_no_key() -> None:

@@ -205,7 +205,8 @@ class ClaudeLaunch:
             # and comes back by way of an added folder.
             added = [*added, "--add-dir", os.fspath(launch.cwd), _SOURCES, "user"]
             variables = {_MEMORY: "1"}
-        return Prepared((kept[0], *added, *kept[1:]), variables)
+        fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
+        return Prepared((kept[0], *added, *kept[1:]), variables, fleeting=fleeting)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

@@ -1,9 +1,9 @@
 """
 What Cline CLI's plugin and its net are answered.
 
-Decided here: that a helper gets a ticket of its own when its task is let through, narrowed by the
-``scope: KEY=VALUE`` lines of that task; and that the net ends a run whose plugin never spoke. Not
-decided here: who calls (``broker.agents.cline.crew``) and what passes (``broker.session``).
+Decided here: that a helper gets a ticket of its own when its task is let through, and that the net
+ends a run whose plugin never spoke. Not decided here: who calls (``broker.agents.cline.crew``),
+what a helper is handed down (``broker.agents.children``), and what passes (``broker.session``).
 
 Rules a maintainer keeps: nothing is let through without a decision; a helper's ticket is recorded
 before the helper may start; whatever cannot be read is refused in a shape that both readers take
@@ -12,20 +12,21 @@ for a refusal.
 
 from __future__ import annotations
 
-import re
 import threading
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Final
 
+from broker.agents.children import Children, Commission
 from broker.agents.cline.crew import Crew
 from broker.agents.cline.hook import NET, RUNS, SPAWNS, SUBAGENT, ClineCall, ClineDialect
-from broker.agents.hooks import explained
+from broker.agents.hooks import MAIN_CALLS, explained, spawn_of
 from broker.agents.plugin import CALL, START
-from broker.errors import BrokerError, InputError, StoreError
+from broker.authorize import ASK
+from broker.calls import Refusal
+from broker.errors import InputError
 from broker.service.protocol import HookRefusal
 from broker.session import Session
 
-_SCOPE: Final = re.compile(r"^[ \t]*scope:[ \t]*([a-z]+[ \t]*=.*?)[ \t]*$", re.IGNORECASE | re.M)
 _PLUGIN: Final = b'{"event":'  # as the plugin begins everything that it says
 _ASK: Final = "do not work around this; ask the person"
 
@@ -39,6 +40,8 @@ class ClineHook:
         self.started = threading.Event()
         self._dialect = dialect
         self._crew = Crew()
+        self._children = Children()
+        self._held: dict[str, tuple[str, ...]] = {}  # the tickets of helpers
         self._lock = threading.Lock()
 
     def answer(self, payload: bytes, session: Session) -> HookRefusal | None:
@@ -68,18 +71,21 @@ class ClineHook:
         """Forget every agent: from now on others are at work."""
         with self._lock:
             self._crew = Crew()
+            self._held.clear()
 
     def refusal(self, reason: str) -> HookRefusal:
         """Return a refusal for a call that could not be read or decided."""
         return self._dialect.deny(NET, f"refused: {reason}; {_ASK}")
 
     def _decided(self, told: ClineCall, session: Session) -> str | None:
-        """Decide a call, and return why it is refused, or None."""
+        """Decide a call, let the helper start that it asks for, or return why it is refused."""
         with self._lock:
             actor = self._crew.caller(told.agent, told.parent, told.tasks)
+            held = self._held.get(actor or "", ())
         if actor is None:
             return f"refused: it cannot be told which agent makes this call; {_ASK}"
         call = told.call
+        handed = self._handed(told, session, actor, held)
         decision = session.decide(
             call.tool,
             call.arguments,
@@ -87,43 +93,57 @@ class ClineHook:
             server=call.server,
             actor=actor,
             cwd=call.cwd,
+            among=held,
+            veto=handed if isinstance(handed, Refusal) else None,
         )
         if decision.refusal is not None:
             return explained(decision.refusal)
-        return self._delegated(told, session, actor) if call.server is None else None
-
-    def _delegated(self, told: ClineCall, session: Session, asked_by: str) -> str | None:
-        """Give a helper its ticket before it may start, and return why it may not."""
-        tool, given = told.call.tool, told.given or {}
-        team = tool.startswith("team_")
-        with self._lock:
-            if team:
-                self._crew.gather()
-            if tool not in (SPAWNS, RUNS) and not tool.startswith(SUBAGENT):
-                return None
-            actor = self._crew.next(_kind(tool, given))
-        task = given.get("prompt" if tool.startswith(SUBAGENT) else "task")
-        if not isinstance(task, str):
-            return f"refused: the helper's task is no text; {_ASK}"
-        try:
-            session.delegate(asked_scope(task), asked_by=asked_by, holder=actor)
-        except BrokerError as error:
-            with suppress(StoreError):
-                session.note(f"`{actor}` did not start: {error}", source=tool)
-            return f"refused: the scope that this task asks for: {error}"
-        with self._lock:
-            self._crew.begin(actor, asked_by, task, of_team=team)
+        self._begun(told, session, actor, handed)
         return None
 
+    def _handed(
+        self, told: ClineCall, session: Session, asked_by: str, held: Sequence[str]
+    ) -> Commission | Refusal | None:
+        """Derive what a helper is to hold, or say why it may not start; None where none is to."""
+        task = _task_of(told)
+        if task is None:
+            return None
+        given = told.given or {}
+        if not isinstance(given.get(task), str):
+            return Refusal("session", "", f"the helper's task is no text; {ASK}")
+        try:
+            spawn = spawn_of(told.call.tool, given, "agentId", task)
+        except InputError as error:
+            return Refusal("session", "", f"{error}; {ASK}")
+        return self._children.hand_down(
+            spawn, told.call.call_id, MAIN_CALLS, actor=asked_by, session=session, held=held
+        )
 
-def asked_scope(task: str) -> tuple[str, ...]:
-    """
-    Return the caveats that a helper's task asks to be held to, a ``scope:`` line each.
+    def _begun(
+        self, told: ClineCall, session: Session, asked_by: str, handed: Commission | Refusal | None
+    ) -> None:
+        """Remember a helper that may start from now on, and that there may be teammates."""
+        tool = told.call.tool
+        of_team = told.call.server is None and tool.startswith("team_")
+        with self._lock:
+            if of_team:
+                self._crew.gather()
+            if not isinstance(handed, Commission):
+                return
+            actor = self._crew.next(_kind(tool, told.given))
+            self._held[actor] = tuple(ticket.id for ticket in handed.tickets)
+            self._crew.begin(actor, asked_by, handed.spawn.task, of_team=of_team)
+            session.at_work([name for held in self._held.values() for name in held])
 
-    >>> asked_scope("Look around.\\n  scope: tools=read_files\\nScope: the parser only")
-    ('tools=read_files',)
-    """
-    return tuple(_SCOPE.findall(task))
+
+def _task_of(told: ClineCall) -> str | None:
+    """Return which argument holds the task of the helper that a call starts, if it starts one."""
+    tool = told.call.tool
+    if told.call.server is not None:
+        return None
+    if tool.startswith(SUBAGENT):
+        return "prompt"
+    return "task" if tool in (SPAWNS, RUNS) else None
 
 
 def _kind(tool: str, given: object) -> str:

@@ -5,8 +5,9 @@ Decided here: that Codex itself is asked which servers it has, and that only tho
 configuration are taken: what was typed for this run stands behind our settings and would win.
 Not decided here: how an entry is rewritten (``broker.agents.servers``).
 
-Rule a maintainer keeps: a Codex that does not answer starts its servers as they are; its hook
-stands before their tools all the same.
+Rules a maintainer keeps: a Codex that does not answer starts its servers as they are; its hook
+stands before their tools all the same. Of a server's environment, which may hold keys, only our
+own part is set: a command line can be read by every user of the machine, and Codex merges it.
 """
 
 from __future__ import annotations
@@ -51,12 +52,15 @@ def gateway_settings(
     }
     for name, entry in behind_gateway(servers, launch).items():
         if isinstance(entry, Mapping):
-            for key in ("command", "args", "env"):
+            for key in ("command", "args"):
                 yield f"{_TABLE}.{name}.{key}={_toml(entry[key])}"
+            yield f"{_TABLE}.{name}.env={_toml(_added(entry['env'], servers[name].get('env')))}"
             yield f"{_TABLE}.{name}.{_START}={max(START_S, _seconds(entry.get(_START)))}"
 
 
-def _configured(program: str, launch: Launch, settings: Sequence[str]) -> Mapping[str, object]:
+def _configured(
+    program: str, launch: Launch, settings: Sequence[str]
+) -> Mapping[str, Mapping[str, object]]:
     """Return how the servers are started that Codex has switched on, by name."""
     try:
         done = subprocess.run(
@@ -79,6 +83,13 @@ def _configured(program: str, launch: Launch, settings: Sequence[str]) -> Mappin
         }
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _added(environ: object, own: object) -> dict[str, object]:
+    """Return what is not in a server's own environment."""
+    before = own if isinstance(own, Mapping) else {}
+    found = environ if isinstance(environ, Mapping) else {}
+    return {name: text for name, text in found.items() if before.get(name) != text}
 
 
 def _seconds(value: object) -> float:

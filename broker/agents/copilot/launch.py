@@ -52,6 +52,7 @@ from broker.home import every_name
 from broker.service.server import Hook
 
 PLUGIN_NAME: Final = "copilot-plugin"
+SERVERS_NAME: Final = "copilot-servers.json"
 SILENCE_S: Final = 45.0  # a headless run whose hooks have not started by then has none
 
 _PLUGIN: Final = "--plugin-dir"
@@ -192,9 +193,16 @@ class CopilotLaunch:
         added = [_PLUGIN, os.fspath(plugin)]
         gateways = behind_gateway(servers, launch)
         if gateways:
-            # Behind what was typed: of servers with one name, the last one counts.
-            added += [_SERVERS, json.dumps({"mcpServers": gateways})]
-        return Prepared((*launch.command[:at], *added, *launch.command[at:]))
+            # Behind what was typed: of servers with one name, the last one counts. In a file,
+            # since their keys could be read on a command line by every user of the machine.
+            file = launch.folder / SERVERS_NAME
+            try:
+                write_new(file, json.dumps({"mcpServers": gateways}, indent=1).encode())
+            except OSError as error:
+                raise LaunchError(f"`{file}` cannot be written: {error.strerror}") from error
+            added += [_SERVERS, f"@{file}"]
+        fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
+        return Prepared((*launch.command[:at], *added, *launch.command[at:]), fleeting=fleeting)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

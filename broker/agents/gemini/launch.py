@@ -209,7 +209,7 @@ class GeminiLaunch:
             _SANDBOX: "false",
             "PATH": f"{programs}{os.pathsep}{search}",
         }
-        return Prepared(launch.command, variables)
+        return Prepared(launch.command, variables, fleeting=(self._settings_path,))
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from broker.agents.children import Spawn
+from broker.agents.children import Spawn, key_of
 from broker.agents.hooks import HookCall, spawn_of, spelled_server
 from broker.agents.plugin import read_spoken, refused, respelled
 from broker.errors import InputError
@@ -72,7 +72,7 @@ class OpencodeDialect:
             return replace(call, tool=tool, server=server)
         spawn = None
         if tool == "task":
-            spawn = spawn_of(tool, call.arguments, "subagent_type", "prompt")
+            spawn = _task(tool, call.arguments)
         elif tool == "skill":
             spawn = Spawn(tool, many=True)
         return replace(call, arguments=self._meant(call, call.arguments), spawn=spawn)
@@ -102,3 +102,12 @@ class OpencodeDialect:
         if call.tool == "glob" and isinstance(pattern, str) and "/" not in pattern:
             found["pattern"] = f"**/{pattern}"
         return found
+
+
+def _task(tool: str, given: dict[str, object]) -> Spawn:
+    """Return what a task starts; with the id of a session, that session goes on instead."""
+    before = given.get("task_id") or ""
+    if not isinstance(before, str):
+        raise InputError("a task's `task_id` is a text")
+    found = spawn_of(tool, given, "subagent_type", "prompt")
+    return replace(found, resumes=key_of(before)) if before else found

@@ -252,6 +252,7 @@ class QwenLaunch:
         return Prepared(
             launch.command,
             {_SYSTEM: os.fspath(self._settings), _DEFAULTS: os.fspath(defaults), **_PINNED},
+            fleeting=(self._settings,),
         )
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:

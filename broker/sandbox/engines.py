@@ -23,6 +23,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -244,7 +245,9 @@ class ShownPorts:
     """Ports of the run that the person's own machine sees on loopback, such as a dev server's."""
 
     def __init__(self, walled: Walled, ports: Sequence[int]) -> None:
-        self._places = {p: os.path.join(walled.scratch, "tmp", f"port-{p}") for p in ports}
+        self._folder = os.path.join(walled.scratch, "tmp")
+        self._folder_fd = -1  # held open: a path could be made to lead elsewhere meanwhile
+        self._ports = ports
         self._listeners: list[socket.socket] = []
 
     def bind(self) -> None:
@@ -254,7 +257,8 @@ class ShownPorts:
         Raises:
             LaunchError: a port is taken.
         """
-        for port in self._places:
+        self._folder_fd = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        for port in self._ports:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -267,8 +271,8 @@ class ShownPorts:
 
     def start(self) -> None:
         """Begin to carry, in threads of its own."""
-        for listener, place in zip(self._listeners, self._places.values(), strict=True):
-            accept = inside.accepting(listener, partial(inside.reached, place))
+        for listener, port in zip(self._listeners, self._ports, strict=True):
+            accept = inside.accepting(listener, partial(self._reach, f"port-{port}"))
             threading.Thread(target=accept, daemon=True).start()
 
     def stop(self) -> None:
@@ -277,3 +281,24 @@ class ShownPorts:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
+        if self._folder_fd >= 0:
+            os.close(self._folder_fd)
+            self._folder_fd = -1
+
+    def _reach(self, name: str) -> socket.socket:
+        """
+        Connect to a socket that the run made.
+
+        We stand outside of the walls, and whatever runs within can put a link in the socket's
+        place: followed, it would lead to a service that the walls hide.
+
+        Raises:
+            OSError: there is no socket by that name, or nobody listens.
+        """
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder_fd)
+        try:
+            if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                raise ConnectionRefusedError(name)
+            return inside.reached(f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)

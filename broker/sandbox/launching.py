@@ -183,6 +183,9 @@ class Sandbox:
         if self._wanted.ports:
             self._shown = engines.ShownPorts(walled, self._wanted.ports)
             self._shown.bind()
+        if walled.plan.writes is not None:
+            # Looked at before anything runs within: what is made at once was made there too.
+            self._watched = (walled, frozenset(_guarded_in(walled)))
         broken = []
         for engine in machine.engines():
             try:
@@ -286,8 +289,6 @@ class Sandbox:
             text = f"reachable for the agent's model, and so for its tools too: {hosts}"
             self._say(f"sandbox: {text}")
             self._note(session, text)
-        if walled.plan.writes is not None:
-            self._watched = (walled, frozenset(_guarded_in(walled)))
 
     def _look_back(self, session: Session, walled: Walled, before: frozenset[str]) -> None:
         """Say which repositories were made below a writable tree: their hooks run as programs."""
@@ -298,6 +299,10 @@ class Sandbox:
 
     def _without(self, session: Session, why: str) -> None:
         """Say that there are no walls, or end here where they are required."""
+        self._watched = None
+        if self._shown is not None:
+            self._shown.stop()  # the agent's own servers have the ports now
+            self._shown = None
         if self._wanted.mode == "require":
             raise LaunchError(f"the sandbox is required, and does not stand: {why}")
         self._say(f"sandbox: none: {why}")

@@ -199,6 +199,31 @@ def test_a_repository_that_is_made_is_told(bench: Bench, engine: str) -> None:
     assert any("src/new/.git" in note for note in ended.notes())
 
 
+def test_a_repository_that_is_made_at_once_is_told(bench: Bench, engine: str) -> None:
+    """What is made while a large workspace is looked through is new as well."""
+    for n in range(1_500):
+        (bench.workspace / f"src/d{n}").mkdir()
+    ended = run(bench, "mkdir src/d0/.git", *SCOPE, engine=engine)
+    assert any("src/d0/.git" in note for note in ended.notes())
+
+
+def test_walls_that_do_not_stand_leave_nothing_behind(bench: Bench, tmp_path: Path) -> None:
+    """Where `auto` goes on without walls, the ports are the agent's, and nothing is blamed."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin/bwrap").chmod(0o755)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = f"mkdir src/.git; {sys.executable} -c 'import socket; "
+    script += f'socket.socket().bind(("127.0.0.1", {port}))\' && echo bound'
+    environ = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    ended = run(bench, script, *SCOPE, engine="bubblewrap alone", ports=[port], environ=environ)
+    assert "sandbox: none" in ended.err
+    assert ended.out == "bound\n", ended.err
+    assert "made within" not in ended.err
+
+
 def test_refused_hosts_are_in_the_receipt(bench: Bench) -> None:
     """A host out of scope is refused readably, noted once, and counted."""
     needed("bubblewrap")

@@ -163,9 +163,8 @@ def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
         environ |= dict.fromkeys(_PROXIED, f"http://127.0.0.1:{port}")
         environ |= {"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1"}
         environ |= {"NODE_USE_ENV_PROXY": "1"}
-    outside = (
-        [walled.root] if walled.plan.writes is not None and not walled.plan.writes.spots else []
-    )
+    writes = walled.plan.writes
+    narrow = writes is not None and all(spot.place for spot in writes.spots)
     return {
         "program": order.program,
         "command": list(order.command),
@@ -179,7 +178,11 @@ def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
         "proxy": os.path.join(walled.scratch, "egress"),
         "files": {} if alone else dict(walled.needs.files),
         "shown": {str(p): f"{scratch}/port-{p}" for p in order.ports},
-        "canary": {"secret": order.secret, "outside": outside, "network": boxed},
+        "canary": {
+            "secret": order.secret,
+            "outside": [walled.root] if narrow else [],
+            "network": boxed,
+        },
     }
 
 

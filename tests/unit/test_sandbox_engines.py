@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
 import socket
@@ -57,6 +58,21 @@ def test_landlock_says_what_it_does_not_hold(tmp_path: Path) -> None:
     assert any("no host is reached" in each for each in more)
     old = Machine("", 2, False, True)
     assert len(held("landlock", old, order(tmp_path, paths("src/**")))[1]) == 4
+
+
+@pytest.mark.parametrize(
+    ("scope", "tried"),
+    [(paths("src/**"), True), (paths("gone/**"), True), (paths("**"), False), (tools("a"), False)],
+)
+def test_writing_outside_is_tried_under_every_narrow_ticket(
+    tmp_path: Path, scope: Caveat, tried: bool
+) -> None:
+    """A file is tried in the workspace's own folder wherever the ticket does not name all of it."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "tmp").mkdir()
+    with prepared("landlock", WITHOUT_SPACES, order(tmp_path, scope)) as start:
+        told = marshal.loads(os.pread(start._fds["order"], 1 << 20, 0))
+    assert told["canary"]["outside"] == ([str(tmp_path)] if tried else [])
 
 
 def test_descriptors_are_closed(tmp_path: Path) -> None:

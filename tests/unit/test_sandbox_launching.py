@@ -97,6 +97,19 @@ def test_without_an_engine(bench: Bench) -> None:
     assert "LaunchError" in ended.err
 
 
+def test_require_starts_no_canary_without_an_engine(bench: Bench, tmp_path: Path) -> None:
+    """Where there can be no walls, an agent is not even tried."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/claude"
+    program.write_text(f"#!/bin/sh\ncase $* in *canary*) touch {tmp_path}/tried;; esac\n")
+    program.chmod(0o755)
+    command = [str(program), "-p", "x"]
+    ended = Ended(bench, start(bench, command, *SCOPE, engine="none", mode="require"), 60)
+    assert ended.code == 2
+    assert "sandbox is required" in ended.err
+    assert not (tmp_path / "tried").exists()
+
+
 def test_require_takes_no_engine_with_gaps(bench: Bench) -> None:
     """An engine that says what it does not hold is not enough for `require`."""
     needed("landlock")

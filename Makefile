@@ -49,7 +49,7 @@ attacks: $(READY) ## every attack of the catalogue, and how many are mounted
 
 .PHONY: test-agents
 test-agents: $(READY) ## only the tests that drive an agent installed on this machine
-	@$(PYTEST) -m agent tests/agents -ra
+	@$(PYTEST) -m agent tests/agents tests/sandbox -ra
 
 .PHONY: lint
 lint: $(READY) ## style, format, types and the direction of imports

@@ -179,8 +179,8 @@ def _judge(
         inside = _judge(ticket, inner, at, sandboxed, line)
         if inside.refusal is not None:
             return inside
-        if inside.enforcement == "none":
-            decision = inside
+        if inside.enforcement == "none" or decision.enforcement == "gate":
+            decision = inside  # what holds a call is what holds the least of it
     return decision
 
 

@@ -170,7 +170,7 @@ def run(
                 clock=outside.clock,
                 say=streams.say,
             )
-            walls.begin(session)
+            walls.begin(session, how.name, given)
             prepared = how.prepare(launch)
             it = _Run(session, launch, prepared, program, how, child)
             try:

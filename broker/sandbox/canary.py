@@ -5,8 +5,8 @@ Decided here: what is attempted, and which of it counts as held. Not decided her
 when a wall does not hold (``launching``: the agent is not started).
 
 Rules a maintainer keeps: only a refusal of the kernel counts, never an accident: a file that
-should be there and is not seen is held, since hiding is what the wall is for, but the broker has
-looked before that it is there; nothing is changed by an attempt that succeeds.
+should be there and is not seen is held, since hiding is what the wall is for, but the session was
+opened with it, so it is there; nothing is changed by an attempt that succeeds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 UNNAMED: Final = ("192.0.2.1", 9)  # RFC 5737: an address that is never anyone's
 _WAIT_S: Final = 0.2
+# A place is hidden, or shown without the right; any other fault says nothing of a wall.
+_HELD: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
 _REFUSED: Final = (errno.ENETUNREACH, errno.EACCES, errno.EPERM, errno.EAFNOSUPPORT)
 
 
@@ -41,7 +43,7 @@ def walls_that_fail(attempts: dict[str, Any]) -> list[str]:
         fails.append("the broker's key can be read")
     for folder in attempts["outside"]:
         if _makes(folder):
-            fails.append(f"a file can be made in `{folder}`")
+            fails.append(f"nothing keeps a file from being made in `{folder}`")
     if attempts["network"] and _connects():
         fails.append("an address outside can be reached")
     return fails
@@ -50,8 +52,8 @@ def walls_that_fail(attempts: dict[str, Any]) -> list[str]:
 def _opens(path: str, flags: int) -> bool:
     try:
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno not in _HELD
     try:
         return bool(os.read(fd, 1))
     finally:
@@ -59,11 +61,11 @@ def _opens(path: str, flags: int) -> bool:
 
 
 def _makes(folder: str) -> bool:
-    """Whether a file without a name can be made in a folder; it is gone when it is closed."""
+    """Whether no wall refuses a file without a name in a folder; it is gone when it is closed."""
     try:
         fd = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno not in _HELD
     os.close(fd)
     return True
 

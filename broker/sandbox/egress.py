@@ -40,6 +40,7 @@ _HOP: Final = frozenset(
         *("proxy-authorization", "trailer", "host"),
     )
 )
+_FRAMING: Final = frozenset(("content-length", "transfer-encoding"))
 
 Told = Callable[[str], None]
 
@@ -222,6 +223,8 @@ def _length(head: RequestHead) -> int | None:
     Raises:
         InputError: two servers could cut it at two places.
     """
+    if _FRAMING & _named(head):
+        raise InputError("`Connection` names the length of the body")  # a server would not see it
     lengths = [value for name, value in head.fields if name.lower() == "content-length"]
     codings = [value.lower() for name, value in head.fields if name.lower() == "transfer-encoding"]
     if len(lengths) + len(codings) > 1 or (codings and codings != ["chunked"]):
@@ -232,6 +235,16 @@ def _length(head: RequestHead) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InputError("the length of the body is no number")
     return int(text)
+
+
+def _named(head: RequestHead) -> set[str]:
+    """Return the headers that ``Connection`` names: they are meant for us, and go no further."""
+    return {
+        word.strip().lower()
+        for name, value in head.fields
+        if name.lower() == "connection"
+        for word in value.split(",")
+    }
 
 
 # ── carrying ──
@@ -261,15 +274,9 @@ def _carry_one(near: socket.socket, far: socket.socket, head: RequestHead, url: 
         length = _length(head)
     except InputError as error:
         return answer(near, 400, f"refused (call): {error}")
-    named = {
-        word.strip().lower()
-        for name, value in head.fields
-        if name.lower() == "connection"
-        for word in value.split(",")
-    }
     path = "/" + url.tidy.split("/", 3)[3].partition("#")[0]
     host = url.host if url.port == 80 else f"{url.host}:{url.port}"
-    kept = [f"{n}: {v}" for n, v in head.fields if n.lower() not in _HOP | named]
+    kept = [f"{n}: {v}" for n, v in head.fields if n.lower() not in _HOP | _named(head)]
     lines = [f"{head.method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *kept]
     far.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
     back = threading.Thread(target=_pump, args=(far, near), daemon=True)

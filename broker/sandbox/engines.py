@@ -23,6 +23,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -162,9 +163,8 @@ def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
         environ |= dict.fromkeys(_PROXIED, f"http://127.0.0.1:{port}")
         environ |= {"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1"}
         environ |= {"NODE_USE_ENV_PROXY": "1"}
-    outside = (
-        [walled.root] if walled.plan.writes is not None and not walled.plan.writes.spots else []
-    )
+    writes = walled.plan.writes
+    narrow = writes is not None and all(spot.place for spot in writes.spots)
     return {
         "program": order.program,
         "command": list(order.command),
@@ -178,7 +178,11 @@ def _told(order: Order, *, alone: bool, cut_off: bool) -> dict[str, object]:
         "proxy": os.path.join(walled.scratch, "egress"),
         "files": {} if alone else dict(walled.needs.files),
         "shown": {str(p): f"{scratch}/port-{p}" for p in order.ports},
-        "canary": {"secret": order.secret, "outside": outside, "network": boxed},
+        "canary": {
+            "secret": order.secret,
+            "outside": [walled.root] if narrow else [],
+            "network": boxed,
+        },
     }
 
 
@@ -244,7 +248,9 @@ class ShownPorts:
     """Ports of the run that the person's own machine sees on loopback, such as a dev server's."""
 
     def __init__(self, walled: Walled, ports: Sequence[int]) -> None:
-        self._places = {p: os.path.join(walled.scratch, "tmp", f"port-{p}") for p in ports}
+        self._folder = os.path.join(walled.scratch, "tmp")
+        self._folder_fd = -1  # held open: a path could be made to lead elsewhere meanwhile
+        self._ports = ports
         self._listeners: list[socket.socket] = []
 
     def bind(self) -> None:
@@ -254,7 +260,8 @@ class ShownPorts:
         Raises:
             LaunchError: a port is taken.
         """
-        for port in self._places:
+        self._folder_fd = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        for port in self._ports:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -267,8 +274,8 @@ class ShownPorts:
 
     def start(self) -> None:
         """Begin to carry, in threads of its own."""
-        for listener, place in zip(self._listeners, self._places.values(), strict=True):
-            accept = inside.accepting(listener, partial(inside.reached, place))
+        for listener, port in zip(self._listeners, self._ports, strict=True):
+            accept = inside.accepting(listener, partial(self._reach, f"port-{port}"))
             threading.Thread(target=accept, daemon=True).start()
 
     def stop(self) -> None:
@@ -277,3 +284,24 @@ class ShownPorts:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
+        if self._folder_fd >= 0:
+            os.close(self._folder_fd)
+            self._folder_fd = -1
+
+    def _reach(self, name: str) -> socket.socket:
+        """
+        Connect to a socket that the run made.
+
+        We stand outside of the walls, and whatever runs within can put a link in the socket's
+        place: followed, it would lead to a service that the walls hide.
+
+        Raises:
+            OSError: there is no socket by that name, or nobody listens.
+        """
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder_fd)
+        try:
+            if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                raise ConnectionRefusedError(name)
+            return inside.reached(f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)

@@ -7,9 +7,10 @@ them (``egress``).
 
 ``auto`` gives walls where the ticket limits paths or hosts, the agent is proved to work within
 them and an engine proves to hold; else it says why not, and the run goes on as without them.
-``require`` gives walls or starts nothing.
+``require`` gives walls or starts nothing. The agent's own canary (``broker.agents.canary``) comes
+before, and outside of them: its model is ours, and stands on this machine's loopback.
 
-Rules a maintainer keeps: no agent runs before its walls are proved; the session says ``kernel``
+Rules a maintainer keeps: no run begins before its walls are proved; the session says ``kernel``
 only after that; what an engine does not hold is said before the agent starts, and is then never
 called ``kernel``; what was made is removed at the end.
 """
@@ -117,8 +118,19 @@ class Sandbox:
         self._began_s = 0.0
         self._watched: tuple[Walled, frozenset[str]] | None = None
 
-    def begin(self, session: Session) -> None:
-        """Note what lies in the session's folder, so that what comes after is the agent's."""
+    def begin(self, session: Session, agent: str, environ: Mapping[str, str]) -> None:
+        """
+        Note what lies in the session's folder, so that what comes after is the agent's.
+
+        Raises:
+            LaunchError: walls are required, and it is plain already that there will be none.
+        """
+        if self._wanted.mode == "require":
+            try:
+                self._needs(agent, environ)
+                self._engines()
+            except LaunchError as error:
+                self._without(session, str(error))
         if self._wanted.mode != "off":
             self._before = tuple(os.listdir(session.folder))
 
@@ -171,18 +183,15 @@ class Sandbox:
         bounds = session.ticket.bounds
         if not bounds.seen and self._wanted == Wanted("auto"):
             return False  # nothing that walls could hold
-        needs = needs_of(agent, it.environ)
-        if needs is None:
-            raise LaunchError(
-                f"`{agent}` is not proved to work within the sandbox, as it is set up"
-            )
-        machine = self._machine()
-        if not machine.engines():
-            raise LaunchError("this machine has nothing to build it of: see `broker doctor`")
+        needs = self._needs(agent, it.environ)
+        machine = self._engines()
         walled = self._walled(session, needs, launch, it)
         if self._wanted.ports:
             self._shown = engines.ShownPorts(walled, self._wanted.ports)
             self._shown.bind()
+        if walled.plan.writes is not None:
+            # Looked at before anything runs within: what is made at once was made there too.
+            self._watched = (walled, frozenset(_guarded_in(walled)))
         broken = []
         for engine in machine.engines():
             try:
@@ -194,6 +203,20 @@ class Sandbox:
                 self._told(session, held, walled)
                 return True
         raise LaunchError("; ".join(broken))
+
+    def _needs(self, agent: str, environ: Mapping[str, str]) -> Needs:
+        needs = needs_of(agent, environ)
+        if needs is None:
+            raise LaunchError(
+                f"`{agent}` is not proved to work within the sandbox, as it is set up"
+            )
+        return needs
+
+    def _engines(self) -> Machine:
+        machine = self._machine()
+        if not machine.engines():
+            raise LaunchError("this machine has nothing to build it of: see `broker doctor`")
+        return machine
 
     def _walled(self, session: Session, needs: Needs, launch: Launch, it: Start) -> Walled:
         root = os.path.realpath(session.workspace)
@@ -286,8 +309,6 @@ class Sandbox:
             text = f"reachable for the agent's model, and so for its tools too: {hosts}"
             self._say(f"sandbox: {text}")
             self._note(session, text)
-        if walled.plan.writes is not None:
-            self._watched = (walled, frozenset(_guarded_in(walled)))
 
     def _look_back(self, session: Session, walled: Walled, before: frozenset[str]) -> None:
         """Say which repositories were made below a writable tree: their hooks run as programs."""
@@ -298,6 +319,10 @@ class Sandbox:
 
     def _without(self, session: Session, why: str) -> None:
         """Say that there are no walls, or end here where they are required."""
+        self._watched = None
+        if self._shown is not None:
+            self._shown.stop()  # the agent's own servers have the ports now
+            self._shown = None
         if self._wanted.mode == "require":
             raise LaunchError(f"the sandbox is required, and does not stand: {why}")
         self._say(f"sandbox: none: {why}")

@@ -21,15 +21,19 @@ SCOPE = ("tools=Bash,Read,Write", "paths=src/**")
 SCRIPT = "echo made > src/made.txt; cat {key}; cat {secret}; echo x > {secret}; curl -s http://a.example/"
 
 
-@pytest.fixture
-def walled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the runs of the agents' own stages require walls."""
+@pytest.fixture(params=[False, True], ids=["", "after a canary"])
+def walled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Have the runs of the agents' own stages require walls; whether a canary comes before."""
     needed("bubblewrap")
+    tried = bool(request.param)
     started = 'workspace=Path(given["workspace"])'
     assert started in runkit._RUN
     walls = f"{started}, sandbox=Wanted.read('require')"
     text = "from broker.sandbox.launching import Wanted\n" + runkit._RUN.replace(started, walls)
+    assert 'canary=given["canary"]' in text
+    text = text.replace('canary=given["canary"]', f"canary={tried}")
     monkeypatch.setattr(runkit, "_RUN", text)
+    return tried
 
 
 def outside(root: Path) -> tuple[Path, str]:
@@ -49,8 +53,7 @@ def check(told: str, root: Path, entries: list[tuple[str, dict[str, Any]]]) -> N
     assert [d["enforcement"] for d in decisions] == ["kernel"]
 
 
-@pytest.mark.usefixtures("walled")
-def test_claude_code(tmp_path: Path) -> None:
+def test_claude_code(tmp_path: Path, walled: bool) -> None:
     """Claude Code works, talks to its model, and its shell is held to the ticket by the kernel."""
     program = os.environ.get("BROKER_CLAUDE") or shutil.which("claude")
     if not program:
@@ -60,7 +63,8 @@ def test_claude_code(tmp_path: Path) -> None:
     run = stage.play({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
     assert run.code == 0, run.err
     check(run.result("main-0-0").text, tmp_path, run.entries())
-    assert list((stage.user / ".claude").iterdir()) == []
+    # What is made within the walls is gone with the run; the canary is outside of them.
+    assert walled or list((stage.user / ".claude").iterdir()) == []
 
 
 @pytest.mark.usefixtures("walled")
@@ -73,11 +77,11 @@ def test_claude_code_keeps_its_settings(tmp_path: Path) -> None:
     settings = stage.user / ".claude/settings.json"
     settings.write_text("{}")
     (stage.user / ".claude/projects").mkdir()
-    script = f"echo x > {settings}; mkdir -p {settings.parent}/plugins; echo x > ~/.bashrc"
+    script = f"echo x > {settings}; mkdir -p {settings.parent}/plugins/mine; echo x > ~/.bashrc"
     run = stage.play({"main": [Use([claude.bash(script)]), Say("done")]}, scope=SCOPE)
     assert run.code == 0, run.err
     assert settings.read_text() == "{}"
-    assert not (stage.user / ".claude/plugins").exists()
+    assert not (stage.user / ".claude/plugins/mine").exists()
     assert not (stage.user / ".bashrc").exists()
     assert list((stage.user / ".claude/projects").iterdir())
 

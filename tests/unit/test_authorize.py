@@ -301,6 +301,8 @@ def test_what_enforces() -> None:
     assert authorize(ticket, SHELL, 0, sandboxed=True).enforcement == "kernel"
     assert authorize(ticket, Call("batch", nested=(SHELL,)), 0).enforcement == "none"
     assert authorize(ticket, Call("batch", paths=(read("src/"),)), 0).enforcement == "gate"
+    seen = Call("batch", nested=(SHELL, Call("batch", paths=(read("src/"),))))
+    assert authorize(ticket, seen, 0, sandboxed=True).enforcement == "kernel"
 
 
 def test_enforce() -> None:

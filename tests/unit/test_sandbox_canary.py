@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+
+import pytest
 
 from broker.sandbox.canary import walls_that_fail
 
@@ -19,6 +23,17 @@ def test_without_walls_each_attempt_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_held(tmp_path: Path) -> None:
-    """A place that cannot be seen counts as held: the broker has looked before that it is there."""
+    """A place that cannot be seen counts as held: the session was opened with it."""
     gone = str(tmp_path / "gone")
     assert walls_that_fail({"secret": gone, "outside": [gone], "network": False}) == []
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EMFILE, errno.EIO])
+def test_an_accident_is_no_wall(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """An attempt that fails for another reason than a wall proves nothing."""
+
+    def fails(*_: object) -> int:
+        raise OSError(number, "an accident")
+
+    monkeypatch.setattr(os, "open", fails)
+    assert len(walls_that_fail({"secret": "/k", "outside": ["/"], "network": False})) == 2

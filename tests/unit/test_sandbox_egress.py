@@ -183,6 +183,10 @@ def test_an_odd_request_is_refused(proxy: Proxy, request_line: bytes) -> None:
         ),
         *("Transfer-Encoding: gzip", "Content-Length: +1", "Content-Length: 1_0", "No colon here"),
         *(" Folded: x", "Name : x", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"),
+        *(
+            "Connection: Content-Length\r\nContent-Length: 0",
+            "Connection: x, transfer-encoding\r\nTransfer-Encoding: chunked",
+        ),
     ],
 )
 def test_an_odd_header_is_refused(proxy: Proxy, origin: Origin, fields: str) -> None:

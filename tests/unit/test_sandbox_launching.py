@@ -97,6 +97,19 @@ def test_without_an_engine(bench: Bench) -> None:
     assert "LaunchError" in ended.err
 
 
+def test_require_starts_no_canary_without_an_engine(bench: Bench, tmp_path: Path) -> None:
+    """Where there can be no walls, an agent is not even tried."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/claude"
+    program.write_text(f"#!/bin/sh\ncase $* in *canary*) touch {tmp_path}/tried;; esac\n")
+    program.chmod(0o755)
+    command = [str(program), "-p", "x"]
+    ended = Ended(bench, start(bench, command, *SCOPE, engine="none", mode="require"), 60)
+    assert ended.code == 2
+    assert "sandbox is required" in ended.err
+    assert not (tmp_path / "tried").exists()
+
+
 def test_require_takes_no_engine_with_gaps(bench: Bench) -> None:
     """An engine that says what it does not hold is not enough for `require`."""
     needed("landlock")
@@ -197,6 +210,31 @@ def test_a_repository_that_is_made_is_told(bench: Bench, engine: str) -> None:
     ended = run(bench, "git init -q src/new", *SCOPE, engine=engine)
     assert "made within the walls" in ended.err
     assert any("src/new/.git" in note for note in ended.notes())
+
+
+def test_a_repository_that_is_made_at_once_is_told(bench: Bench, engine: str) -> None:
+    """What is made while a large workspace is looked through is new as well."""
+    for n in range(1_500):
+        (bench.workspace / f"src/d{n}").mkdir()
+    ended = run(bench, "mkdir src/d0/.git", *SCOPE, engine=engine)
+    assert any("src/d0/.git" in note for note in ended.notes())
+
+
+def test_walls_that_do_not_stand_leave_nothing_behind(bench: Bench, tmp_path: Path) -> None:
+    """Where `auto` goes on without walls, the ports are the agent's, and nothing is blamed."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin/bwrap").chmod(0o755)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = f"mkdir src/.git; {sys.executable} -c 'import socket; "
+    script += f'socket.socket().bind(("127.0.0.1", {port}))\' && echo bound'
+    environ = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    ended = run(bench, script, *SCOPE, engine="bubblewrap alone", ports=[port], environ=environ)
+    assert "sandbox: none" in ended.err
+    assert ended.out == "bound\n", ended.err
+    assert "made within" not in ended.err
 
 
 def test_refused_hosts_are_in_the_receipt(bench: Bench) -> None:

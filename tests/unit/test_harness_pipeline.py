@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from asyncio import CancelledError
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -557,6 +558,36 @@ def test_siblings_that_may_run_side_by_side(tmp_path: Path) -> None:
     results = siblings(it, *[("together", {})] * 3, ("alone", {}), ("read", {"path": "a.txt"}))
     assert [r.text for r in results] == ["met", "met", "met", "alone", "one"]
     assert running == ["together"] * 3 + ["alone"]
+
+
+def test_a_sibling_that_cannot_be_recorded_does_not_keep_the_others(tmp_path: Path) -> None:
+    """Every call has a result, and what can be recorded of the others is."""
+    it = harness(tmp_path)
+    record = it.session.record
+
+    def odd(call: str, *, ok: bool, result: str) -> None:
+        if call == "c0":
+            raise LookupError("nobody foresaw this")
+        record(call, ok=ok, result=result)
+
+    it.session.record = odd  # type: ignore[method-assign]  # a session that breaks
+    results = siblings(it, ("read", {"path": "a.txt"}), ("read", {"path": "a.txt"}))
+    assert [(r.outcome, r.stop) for r in results] == [("failed", "session"), ("done", "")]
+    assert "could not be recorded: LookupError" in results[0].text
+    assert [call for call, _, _ in it.session.recorded] == ["c1"]
+
+
+def test_a_sibling_that_ends_its_thread_does_not_keep_the_others(tmp_path: Path) -> None:
+    """What no thread comes back with is the call's failure, and its siblings have results."""
+
+    def leave(work: object, arguments: object) -> str:
+        raise CancelledError
+
+    it = harness(tmp_path, Tool("leave", "", ANY, leave, parallel=True))
+    results = siblings(it, ("leave", {}), ("read", {"path": "a.txt"}))
+    assert [(r.outcome, r.stop) for r in results] == [("failed", "broken"), ("done", "")]
+    assert results[0].changed
+    assert [ok for _, ok, _ in it.session.recorded] == [False, True]
 
 
 def test_a_refused_sibling_does_not_keep_the_others(tmp_path: Path) -> None:

@@ -288,6 +288,9 @@ class ScriptedProcesses:
         if not isinstance(answer, Finished):
             return answer(command)
         room = command.output_bytes
-        out, err = answer.stdout[:room], answer.stderr[:room]
-        cut = answer.cut or (out, err) != (answer.stdout, answer.stderr)
+        said, errors = answer.stdout, answer.stderr
+        if command.merged:
+            said, errors = said + errors, b""
+        out, err = said[:room], errors[:room]
+        cut = answer.cut or (out, err) != (said, errors)
         return Finished(answer.code, out, err, cut)

@@ -1,8 +1,9 @@
 """
 Processes: a command that is run to its end, and what this process itself was started with.
 
-Decided here: that a command has a time limit, that its output is bounded, and that nothing it
-started outlives it. Not decided here: which command may run, and in which environment.
+Decided here: that a command has a time limit, that its output is bounded, and that nothing in its
+process group outlives it. Not decided here: which command may run, and in which environment; what
+it starts in a session of its own (``setsid``) is out of reach here, and held by a sandbox alone.
 
 Rules a maintainer keeps: no shell is put in between; the environment is exactly what is given;
 the command leads a process group of its own, which is killed whatever happened.
@@ -287,6 +288,9 @@ class ScriptedProcesses:
         if not isinstance(answer, Finished):
             return answer(command)
         room = command.output_bytes
-        out, err = answer.stdout[:room], answer.stderr[:room]
-        cut = answer.cut or (out, err) != (answer.stdout, answer.stderr)
+        said, errors = answer.stdout, answer.stderr
+        if command.merged:
+            said, errors = said + errors, b""
+        out, err = said[:room], errors[:room]
+        cut = answer.cut or (out, err) != (said, errors)
         return Finished(answer.code, out, err, cut)

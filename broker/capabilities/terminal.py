@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from io import StringIO
 from types import FrameType
 from typing import ClassVar, NamedTuple, Protocol, TextIO
 
@@ -64,9 +65,10 @@ class SystemTerminal:
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
-        self._in = sys.stdin if stdin is None else stdin
-        self._out = sys.stdout if stdout is None else stdout
-        self._err = sys.stderr if stderr is None else stderr
+        # A process that was started with one of them closed has None there: nobody is there.
+        self._in = stdin or sys.stdin or StringIO()
+        self._out = stdout or sys.stdout or StringIO()
+        self._err = stderr or sys.stderr or StringIO()
         for stream in (self._out, self._err):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace", line_buffering=True)

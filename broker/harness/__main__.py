@@ -111,6 +111,8 @@ def parser() -> _Reader:
 def run(options: argparse.Namespace, world: Capabilities) -> int:
     """Run the script that the options name."""
     said_yes = [effect for effect in options.allow.split(",") if effect]
+    if options.verify is not None and not options.verify.strip():
+        raise InputError("`--verify` names no command, and a check that says nothing passes")
     choices = Choices(options.mode, said_yes, options.depth, options.verify or "")
     script = load_script(world.fs, posixpath.join(world.process.cwd, options.script))
     # What is wrong with a choice is said before anything begins.

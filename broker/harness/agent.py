@@ -101,9 +101,10 @@ class Agent:
             numbered.append((call, f"call-{self._calls}"))
             self.watch(Called(caller.actor, call))
         results = self.pipeline.calls(numbered, caller)
+        # Before anybody is told: a watcher that breaks must not hide that the check is due.
+        self._changed = self._changed or any(result.changed for result in results)
         for call, result in zip(turn.calls, results, strict=True):
             as_expected = result.meets(call.expect)
             self.surprises += not as_expected
-            self._changed = self._changed or result.changed
             self.watch(Ended(caller.actor, call, result, as_expected))
         return results

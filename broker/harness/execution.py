@@ -83,6 +83,8 @@ class Execution:
             return refusal(refused, "ticket")
         except BrokerError as error:  # the tool's own, or a redirect that could not be decided
             return Result("failed", error.message, stop="tool")
+        except SystemExit:  # else a tool could end the run well, past the check that is due
+            return Result("failed", "the tool wanted to end the process", stop="tool")
         if not isinstance(text, str):
             raise TypeError(f"the result is `{type(text).__name__}`, not a text")
         return Result("done", text)

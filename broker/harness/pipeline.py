@@ -233,8 +233,9 @@ class Pipeline:
         if len(ready) == 1:
             self._run_one(ready[0])
             return
-        for future in [self.workers.submit(partial(self._run_one, one)) for one in ready]:
-            future.result()
+        running = [(one, self.workers.submit(partial(self._run_one, one))) for one in ready]
+        for one, future in running:
+            contained(future.result, partial(broke, one))
 
     def _run_one(self, one: Passing) -> None:
         contained(partial(self._run, one), partial(broke, one))
@@ -266,20 +267,24 @@ class Pipeline:
         text, spilled = self.spill.shortened(one.caller.actor, one.number, result.text)
         result = Result(result.outcome, text, result.caveat, result.stop, result.changed)
         ignored = self._ignored(one)
-        try:
-            if one.decided:
-                self.held.record(one.number, ok=result.outcome == "done", result=text)
-            if result.stop in ("blocked", "hook_failed", "hook_timeout") or (
-                result.stop == "invalid_arguments" and one.handed
-            ):
-                self._note(one, f"was stopped ({result.stop}): {result.text}")
-            if ignored:
-                self._note(one, f"was changed after it was frozen, to no effect: {ignored}")
-        except BrokerError as error:
-            lost = f"{text}\n(what came of it could not be recorded: {error.message})"
+        # One that cannot be recorded must not keep the record of its siblings from being written.
+        unrecorded = contained(partial(self._record, one, result, ignored), _said)
+        if unrecorded:
+            lost = f"{text}\n(what came of it could not be recorded: {unrecorded})"
             result = Result("failed", lost, result.caveat, "session", result.changed)
         contained(lambda: self.watch(self._report(one, result, ignored, spilled)), _unwatched)
         return result
+
+    def _record(self, one: Passing, result: Result, ignored: tuple[str, ...]) -> str:
+        if one.decided:
+            self.held.record(one.number, ok=result.outcome == "done", result=result.text)
+        if result.stop in ("blocked", "hook_failed", "hook_timeout") or (
+            result.stop == "invalid_arguments" and one.handed
+        ):
+            self._note(one, f"was stopped ({result.stop}): {result.text}")
+        if ignored:
+            self._note(one, f"was changed after it was frozen, to no effect: {ignored}")
+        return ""
 
     def _note(self, one: Passing, what: str) -> None:
         self.held.note(f"call `{one.number}` of `{one.asked.tool}` {what}")
@@ -321,6 +326,10 @@ class Pipeline:
 
 def _unreadable(error: Exception) -> tuple[str, ...]:
     return ("",)  # it is being changed at this very moment
+
+
+def _said(error: Exception) -> str:
+    return error.message if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"
 
 
 def _unwatched(error: Exception) -> None:

@@ -8,8 +8,9 @@ The hooks that a workspace brings along: ``.broker/hooks.toml``, executed only w
     timeout_s = 5
 
 Decided here: how the file reads, and which files of the workspace are executed by it: the file
-itself, and each word of a command that names a file of the workspace. Not decided here: what trust
-is (``trust``), and what a hook does to a call (``hooks``).
+itself, and whatever a word of a command names in the workspace, however it is spelled. What it
+names and is not there yet is kept as missing, since who may write it would be executed. Not
+decided here: what trust is (``trust``), and what a hook does to a call (``hooks``).
 
 Rules a maintainer keeps: reading executes nothing; what is executed is compared with what was
 trusted again each time, and one changed byte stops the call; what cannot be understood is an error
@@ -18,9 +19,12 @@ and never no hook.
 
 from __future__ import annotations
 
+import posixpath
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from errno import ENAMETOOLONG
 from functools import partial
 from hashlib import sha256
 from typing import Final
@@ -44,6 +48,8 @@ _WHEN: Final[Mapping[str, When]] = {
     "result": "result",
 }
 _MAX_HOOKS: Final = 64
+_MISSING: Final = "missing"  # in place of a hash: a command names it, and it must stay away
+_PIECES: Final = re.compile(r"[\s;&|()<>{}\"'`$=,]+")  # what stands between words of a shell's line
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,8 @@ def project_hooks(folder: Folder, processes: Processes) -> ProjectHooks | None:
     files = {PLACE: sha256(content).hexdigest()}
     read = [_entry(entry, n) for n, entry in enumerate(entries)]
     for entry in read:
-        for word in entry.command:
-            files |= _named(folder, word)
+        for n, word in enumerate(entry.command):
+            files |= _named(folder, word, looked_up=n == 0 and "/" not in word)
     executables = Executables(folder.path, files)
     return ProjectHooks(
         tuple(_hook(entry, folder, processes, executables) for entry in read),
@@ -122,22 +128,57 @@ def _entry(data: object, n: int) -> _Entry:
     return _Entry(name, _WHEN[when], tuple(command), float(timeout_s))
 
 
-def _named(folder: Folder, word: str) -> dict[str, str]:
-    """Return the file of the workspace that a word names, with its hash."""
-    place = word.removeprefix(f"{folder.path}/").removeprefix("./")
-    parts = place.split("/")
-    if ".." in parts:
+def _named(folder: Folder, word: str, *, looked_up: bool) -> dict[str, str]:
+    """
+    Return the files of the workspace that a word names, each with its hash or as missing.
+
+    A word that is a line for a shell names what its own words name. A name in it without a slash
+    may be any program or text, so that one counts only where there is such a file now.
+    """
+    pieces = _PIECES.split(word)
+    sure = pieces == [word] and not looked_up and not word.startswith("-")
+    named = {}
+    for piece in dict.fromkeys((word, *pieces)):
+        place = _place(folder, piece)
+        found = "" if place is None else _look(folder, place)
+        if place and (found != _MISSING or sure or (piece in pieces and "/" in piece)):
+            named[place] = found
+    return {place: found for place, found in named.items() if found}
+
+
+def _place(folder: Folder, word: str) -> str | None:
+    """Return the place in the workspace that a word names, however it is spelled; None for none."""
+    if ".." in word.split("/"):
         raise ConfigError(f"`{PLACE}` names `{word}`: write it without `..`")
-    if "" in parts or "." in parts or "\0" in place:
-        return {}  # an absolute path elsewhere, or no path at all
+    if not word or "\0" in word:
+        return None
+    plain = posixpath.normpath(word)
+    if plain.startswith("/"):
+        plain = "/" + plain.lstrip("/")
+        if not plain.startswith(f"{folder.path.rstrip('/')}/"):
+            return None  # an absolute path elsewhere
+    place = plain.removeprefix(f"{folder.path.rstrip('/')}/")
+    return None if place == "." else place
+
+
+def _look(folder: Folder, place: str) -> str:
+    """Return the hash of a file, that there is none, or nothing for a folder."""
     try:
-        status = folder.status(place)
-        if status is None or status.kind == "folder":
-            return {}
-        return {place: sha256(folder.read(place, limit_bytes=MAX_FILE_BYTES)).hexdigest()}
+        parts = place.split("/")
+        for n in range(1, len(parts) + 1):
+            status = folder.status("/".join(parts[:n]))
+            if status is None:
+                return _MISSING
+            if status.kind == "link":  # it is followed when the command runs, to anywhere by then
+                raise ConfigError(f"`{PLACE}` names `{place}`, which cannot be read: a link")
+        if status is not None and status.kind == "folder":
+            return ""
+        return sha256(folder.read(place, limit_bytes=MAX_FILE_BYTES)).hexdigest()
     except OSError as error:
+        if error.errno == ENAMETOOLONG:
+            return _MISSING  # no file has such a name
         why = (error.strerror or str(error)).lower()
-        raise ConfigError(f"`{PLACE}` names `{word}`, which cannot be read: {why}") from error
+        raise ConfigError(f"`{PLACE}` names `{place}`, which cannot be read: {why}") from error
 
 
 def _hook(entry: _Entry, folder: Folder, processes: Processes, trusted: Executables) -> CallHook:
@@ -157,11 +198,7 @@ def _checked(
     asked: CallHook, folder: Folder, trusted: Executables, call: HookedCall
 ) -> Veto | None:
     for place, digest in trusted.files.items():
-        try:
-            content = folder.read(place, limit_bytes=MAX_FILE_BYTES)
-        except OSError as error:
-            raise ToolError(f"`{place}` cannot be read any more") from error
-        if sha256(content).hexdigest() != digest:
+        if _look(folder, place) != digest:
             raise ToolError(f"`{place}` was changed since it was trusted")
     return asked.run(call)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from broker.errors import InputError
 from broker.harness.items import (
@@ -30,6 +30,7 @@ from broker.harness.items import (
     Shortcut,
     SlashCommand,
     Tool,
+    When,
 )
 from broker.harness.schemas import Schema
 
@@ -95,6 +96,9 @@ class _State:
     def add(self, kind: Kind, name: str, item: Item) -> None:
         if name in self.items[kind]:
             raise RegistrationError(f"there is already `{name}` among the {kind}")
+        if isinstance(item, CallHook) and item.when not in get_args(When):
+            # Else it would be registered, never be asked, and everything be let through.
+            raise RegistrationError(f"the hook `{name}` is for no stage: `{item.when}`")
         if isinstance(item, Tool):
             self.schemas[name] = Schema(item.schema, name)
         if isinstance(item, Flag):
@@ -207,8 +211,8 @@ class Registration:
         Add items, in this order.
 
         Raises:
-            RegistrationError: a name is malformed or taken, a schema is no schema, or the batch
-                is over.
+            RegistrationError: a name is malformed or taken, a schema is no schema, a hook is for
+                no stage, or the batch is over.
         """
         for item in items:
             kind = KINDS.get(type(item))

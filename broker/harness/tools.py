@@ -143,8 +143,9 @@ def _task(work: Work, arguments: Arguments) -> str:
 
 
 def _recall(work: Work, arguments: Arguments) -> str:
-    position = arguments["position"]
-    return work.recall(str(arguments["result"]), position if isinstance(position, int) else 0)
+    position = arguments["position"]  # an integer for JSON, of which 5.0 is one as well
+    number = int(position) if isinstance(position, int | float) else 0
+    return work.recall(str(arguments["result"]), number)
 
 
 def _text_of(about: str, **more: object) -> dict[str, object]:

@@ -47,7 +47,8 @@ class Workers:
         context = copy_context()
 
         def job() -> None:
-            with suppress(SystemExit):
+            # An exit, a cancellation: what ends a thread reaches nobody from one of these.
+            with suppress(BaseException):
                 contained(lambda: future.set_result(context.run(work)), future.set_exception)
             if not future.done():
                 future.set_exception(RuntimeError("the work wanted to end its thread"))

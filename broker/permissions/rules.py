@@ -5,7 +5,8 @@ Decided here: the order, and that only a question can be answered by a yes. Not 
 asked, and what the ticket says, which has been asked before.
 
 Rules a maintainer keeps: pure; a refusal is never turned into a question; a yes that was said
-beforehand answers a question of the mode, and never one that a stranger's words have raised.
+beforehand answers no question once a stranger's words were read, in any mode that asks: else an
+agent in ``auto`` would get around its question by a subagent in ``ask``.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def judge(
         if said == "refuse":
             return Judgement("refuse", f"the mode is `{mode}`, and the call's effect is `{effect}`")
         if said == "ask":
-            raised = tainted and answer(mode, effect) == "allow"
-            if raised or effect not in said_yes:
-                asked.append(f"{effect}, after a stranger's words were read" if raised else effect)
+            if tainted:
+                asked.append(f"{effect}, after a stranger's words were read")
+            elif effect not in said_yes:
+                asked.append(effect)
     return Judgement("ask", ", ".join(asked)) if asked else Judgement("allow")

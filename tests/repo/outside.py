@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -74,6 +76,8 @@ BROKER: Mapping[str, frozenset[str]] = {
     "broker.service.client": frozenset({"SOCKET_VARIABLE", "SessionClient"}),
     "broker.session": frozenset({"Session"}),
 }
+# Rooms whose modules import more than they make, which is not theirs to hand on.
+HANDED_ON = ("broker.harness.", "broker.permissions.")
 # Where a run is put together, and nowhere else.
 COMPOSED: Mapping[str, frozenset[str]] = {
     "broker.capabilities.bundle": frozenset({"Capabilities", "real_capabilities"}),
@@ -93,6 +97,10 @@ BUILTINS = frozenset(
 )
 REFLECTION = frozenset({"getattr", "setattr", "delattr", "hasattr"})
 INSIDES = frozenset({"__name__", "__doc__", "__init__", "__post_init__"})  # may be named
+# Insides that are spelled like anything else: what runs, with its names.
+FRAMES = re.compile(r"(?:gi|cr|ag|tb)_(?:frame|code|next)|f_(?:back|builtins|globals|locals|code)")
+# Of modules that compute, what evaluates a text.
+EVALUATES = frozenset({"ForwardRef", "get_type_hints", "CodeType", "FunctionType"})
 
 
 def reaches(root: Path, folder: str = "broker/harness") -> list[str]:
@@ -102,7 +110,7 @@ def reaches(root: Path, folder: str = "broker/harness") -> list[str]:
         name = path.relative_to(root).as_posix()
         package = ".".join(path.relative_to(root).parent.parts)
         reader = _Reader(package, composes=path.name in COMPOSITION)
-        reader.visit(ast.parse(path.read_text(encoding="utf-8")))
+        reader.read(ast.parse(path.read_text(encoding="utf-8")))
         wrong += [f"{name}:{line}: {fault}" for line, fault in reader.faults]
     return wrong
 
@@ -125,15 +133,20 @@ class _Reader(ast.NodeVisitor):
                 return names
         return None
 
+    def read(self, tree: ast.AST) -> None:
+        """Find the modules first: a name may stand before its import, inside a function."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                self.modules |= {a.asname or a.name: a.name for a in node.names}
+        self.visit(tree)
+
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             if alias.name.startswith("broker"):
                 self.fault(node, f"import the names you need from `{alias.name}`")
             elif self.names_of(alias.name) is None:
                 self.fault(node, f"`{alias.name}` is not among what the harness may import")
-            elif alias.asname or "." not in alias.name:
-                self.modules[alias.asname or alias.name] = alias.name
-            else:
+            elif not alias.asname and "." in alias.name:
                 self.fault(node, f"import the names you need from `{alias.name}`")
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -147,10 +160,27 @@ class _Reader(ast.NodeVisitor):
                 self.fault(node, f"`{whole}` is not among what the harness may import")
             elif _is_module(module, alias.name):
                 self.fault(node, f"`{whole}` is a module, and may be any")
+            elif self.inside(alias.name):
+                self.fault(node, f"`{whole}` opens the inside of a module")
+            elif module.startswith(HANDED_ON) and not self.may_be_had(module, alias.name):
+                self.fault(node, f"`{whole}` is another module's, which the harness may not import")
+
+    def inside(self, name: str) -> bool:
+        dunder = name.startswith("__") and name.endswith("__") and name not in INSIDES
+        return dunder or FRAMES.fullmatch(name) is not None or name in EVALUATES
+
+    def may_be_had(self, module: str, name: str) -> bool:
+        """Whether a name that one of our modules hands on may be imported where it is made."""
+        found = getattr(_ours(module), name, None)
+        home = getattr(found, "__module__", None)
+        if not isinstance(home, str) or home in (module, "builtins"):
+            return True
+        names = self.names_of(home)
+        return names is not None and (names == ALL or getattr(found, "__name__", name) in names)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         attribute = node.attr
-        if attribute.startswith("__") and attribute.endswith("__") and attribute not in INSIDES:
+        if self.inside(attribute):
             self.fault(node, f"`{attribute}` opens the inside of an object")
         if isinstance(node.value, ast.Name) and node.value.id in self.modules:
             module = self.modules[node.value.id]
@@ -160,6 +190,12 @@ class _Reader(ast.NodeVisitor):
             elif _is_module(module, attribute):
                 self.fault(node, f"`{module}.{attribute}` is a module, and may be any")
             return  # the name in front of the dot was looked at
+        self.generic_visit(node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        for name in node.kwd_attrs:
+            if self.inside(name):
+                self.fault(node, f"`{name}` opens the inside of an object")
         self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -183,7 +219,11 @@ class _Reader(ast.NodeVisitor):
 
 def _is_module(module: str, name: str) -> bool:
     """Whether a name of a module of the library stands for a module, such as `contextlib.os`."""
-    if module.startswith("broker"):
-        return False  # held by the list of names, and by the modules themselves being read
-    found = getattr(importlib.import_module(module), name, None)
-    return isinstance(found, ModuleType) and f"{module}.{name}" not in LIBRARY
+    of = _ours(module) if module.startswith("broker") else importlib.import_module(module)
+    return isinstance(getattr(of, name, None), ModuleType) and f"{module}.{name}" not in LIBRARY
+
+
+def _ours(module: str) -> ModuleType | None:
+    """Return a module of the broker, whose names may be what it imported itself; None for none."""
+    there = module.startswith("broker.") and importlib.util.find_spec(module) is not None
+    return importlib.import_module(module) if there else None

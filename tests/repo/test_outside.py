@@ -28,6 +28,8 @@ from ..capabilities.fs import Folder
 def f(clock: Clock, folder: Folder) -> object:
     re.compile("a")
     hasattr(folder, "path")
+    match folder:
+        case object(path=where): thing(where)
     return j.dumps({"open": clock.now_ns(), "kind": type(clock).__name__})
 """
 
@@ -104,6 +106,20 @@ BAD = {
     "the command line": "from broker.cli.app import app",
     "everything": "from collections import *",
     "everything of ours": "from broker.errors import *",
+    "what the composition holds": "from broker.harness.composition import load_config",
+    "what the composition holds, relative": "from .composition import Home",
+    "the real bundle, handed on": "from broker.harness.__main__ import real_capabilities",
+    "a module out of one of ours": "from broker.harness.tools import posixpath",
+    "a module out of a pure one of ours": "from broker.permissions.commands import shlex as s",
+    "the builtins of a module": "from re import __builtins__ as b\nb['open']('a')",
+    "the loader of a module": "from re import __loader__ as r\nr.get_data('a')",
+    "a module that is named further down": "def f():\n    p.os.remove('a')\nimport posixpath as p",
+    "a frame": "(x for x in y).gi_frame.f_builtins['open']('a')",
+    "the frame of an error": "error.with_traceback(None).tb_frame",
+    "insides by a pattern": "match x:\n    case object(__class__=c): ...",
+    "a text that is evaluated": "import typing\ntyping.get_type_hints(f)",
+    "a text that is evaluated, by name": "from typing import ForwardRef",
+    "code out of numbers": "import types\ntypes.CodeType(0)",
     "a default": "def f(x=open): ...",
     "a decorator": "@print\ndef f(): ...",
     "an annotation": "def f(x: open) -> None: ...",

@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import struct
+import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -48,6 +49,17 @@ def test_what_is_no_terminal_has_nobody_in_front_of_it() -> None:
     """A pipe is no terminal and has the usual size."""
     terminal = SystemTerminal(io.StringIO(), io.StringIO(), io.StringIO())
     assert (terminal.is_tty(), terminal.size()) == (False, Size(80, 24))
+
+
+def test_a_stream_that_was_closed_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was started without input or output shows nothing and is told nothing."""
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    terminal = SystemTerminal()
+    terminal.write("result")
+    terminal.write_error("error")
+    assert (terminal.is_tty(), terminal.read_line("? ")) == (False, None)
+    assert terminal.size() == Size(80, 24)
 
 
 @pytest.fixture

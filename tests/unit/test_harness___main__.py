@@ -101,6 +101,7 @@ def test_what_was_not_allowed_beforehand_is_not_done(tmp_path: Path, words: list
         (["--allow", "writing"], "no such effect `writing`"),
         (["--workspace", "/missing/folder"], "/missing/folder"),
         (["--mode", "root"], "there is no mode `root`"),
+        (["--verify", " "], "`--verify` names no command"),
         (["--depth", "6"], "0 to 5 deep"),
         (["--depth", "x"], "invalid int value"),
         (["--what"], "unrecognized arguments"),

@@ -164,3 +164,22 @@ def test_what_a_subagent_changed_is_checked_too(tmp_path: Path) -> None:
     agent.verify = VerifyGate(it.world.process, "make test", str(tmp_path))
     agent.run()
     assert len(it.world.process.ran) == 1
+
+
+def test_a_watcher_that_breaks_does_not_hide_a_subagent_s_change(tmp_path: Path) -> None:
+    """A subagent whose watcher breaks has failed, and what it changed is checked."""
+    task = call("task", "failed", prompt="[[lane:other]]", scope=[])
+    agent, _, it = prepared(
+        tmp_path,
+        {"main": [{"calls": [task]}], "other": [{"calls": [READ, WRITE]}]},
+        processes=[Finished(0)],
+    )
+
+    def watch(event: object) -> None:
+        if isinstance(event, Ended) and event.actor != "main":
+            raise OSError("nobody reads this any more")
+
+    agent.watch = watch
+    agent.verify = VerifyGate(it.world.process, "make test", str(tmp_path))
+    agent.run()
+    assert len(it.world.process.ran) == 1

@@ -42,6 +42,17 @@ def test_a_path_that_was_not_given_has_no_place(tmp_path: Path) -> None:
     assert ran(tmp_path, lambda work, arguments: str(dict(work.places))).text == "{}"
 
 
+def test_a_tool_does_not_end_the_process(tmp_path: Path) -> None:
+    """A run that a tool wants to end goes on, to the check that may be due."""
+
+    def run(work: Work, arguments: Mapping[str, object]) -> str:
+        raise SystemExit(0)
+
+    result = ran(tmp_path, run)
+    assert (result.outcome, result.changed) == ("failed", True)
+    assert "end the process" in result.text
+
+
 @pytest.mark.parametrize(
     ("error", "outcome", "stop"),
     [

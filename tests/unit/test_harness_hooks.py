@@ -42,6 +42,7 @@ def test_each_hook_sees_what_the_one_before_left() -> None:
         (lambda call: Veto("no"), HookStop("blocked", "h", "no")),
         (lambda call: 1 // 0, HookStop("hook_failed", "h", "ZeroDivisionError: integer division")),
         (lambda call: "no", HookStop("hook_failed", "h", "it answered with `str`")),
+        (lambda call: False, HookStop("hook_failed", "h", "it answered with `bool`")),
         (lambda call: sys.exit(), HookStop("hook_failed", "h", "it wanted to end the process")),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from json import dumps
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from broker.capabilities.memory import MemoryFiles
 from broker.capabilities.process import ScriptedProcesses, SystemProcesses
 from broker.capabilities.terminal import FakeTerminal
 from broker.errors import ConfigError
+from broker.harness.files import ToolError
 from broker.harness.hooks import HookStop, run_hooks
 from broker.harness.items import HookedCall
 from broker.harness.projecthooks import PLACE, ProjectHooks, project_hooks, trusted_hooks
@@ -157,12 +159,70 @@ def test_what_is_not_understood_is_an_error(text: str, said: str) -> None:
 
 
 def test_words_that_are_no_files_of_the_workspace_are_left_alone() -> None:
-    """Commands of the system, options and names of nothing are not part of what is trusted."""
-    text = '[[hook]]\nname = "a"\ncommand = ["/bin/sh", "-c", "--x=a/b", "", "missing", "/ws/in"]'
-    files = MemoryFiles({f"/ws/{PLACE}": text.encode(), "/ws/in": b""})
+    """Commands of the system, options, folders and texts are not part of what is trusted."""
+    words = ["sh", "/bin/sh", "-c", "", "/ws/in", "f", ". ", f"{'x' * 999}; y"]
+    text = f'[[hook]]\nname = "a"\ncommand = {dumps(words)}'
+    files = MemoryFiles({f"/ws/{PLACE}": text.encode(), "/ws/in": b"", "/ws/f/g": b""})
     found = project_hooks(files.below("/ws"), ScriptedProcesses())
     assert found is not None
     assert sorted(found.executables.files) == [PLACE, "in"]
+
+
+SPELLINGS = [
+    '["scripts//check"]',
+    '["././scripts/check"]',
+    '["ROOT//scripts/./check"]',
+    '["//ROOT/scripts/check"]',
+    '["sh", "-c", "cd . && sh scripts/check; true"]',
+    '["env", "--split-string=scripts/check"]',
+]
+
+
+def spelled(tmp_path: Path, command: str) -> Folder:
+    """A workspace with a hook whose command is spelled like this."""
+    folder = workspace(tmp_path)
+    command = command.replace("ROOT", folder.path)
+    (tmp_path / PLACE).write_text(f'[[hook]]\nname = "check"\ncommand = {command}\n')
+    return folder
+
+
+@pytest.mark.parametrize("command", SPELLINGS)
+def test_a_script_is_held_however_it_is_spelled(tmp_path: Path, command: str) -> None:
+    """Another spelling of a path, or a shell's line around it, does not let a change through."""
+    found = read(spelled(tmp_path, command))
+    assert sorted(found.executables.files) == [PLACE, "scripts/check"]
+    (tmp_path / "scripts/check").write_text("#!/bin/sh\ntouch ran\n")
+    assert asked(found) is not None
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ['["scripts/late"]', '["sh", "late"]', '["sh", "-c", "./late"]']
+)
+def test_what_comes_after_the_yes_is_not_executed(tmp_path: Path, command: str) -> None:
+    """A command may name a file that is not there; who puts one there has not been trusted."""
+    folder = spelled(tmp_path, command)
+    trust = Trust(MemoryFiles().below("/state/trusted"))
+    (hook,) = trusted_hooks(read(folder), trust, FakeTerminal([]), accept=True)
+    for place in ("late", "scripts/late"):
+        (tmp_path / place).write_text("#!/bin/sh\ntouch ran\n")
+        (tmp_path / place).chmod(0o755)
+    with pytest.raises(ToolError, match="was changed since it was trusted"):
+        hook.run(HookedCall("read", "c1", "main", {}))
+    assert not (tmp_path / "ran").exists()
+    assert not trust.holds(read(folder).executables)
+
+
+def test_a_script_behind_a_link_is_no_hook(tmp_path: Path) -> None:
+    """A link on the way would be followed when the command runs, and not when it is hashed."""
+    folder = spelled(tmp_path, '["link/check"]')
+    (tmp_path / "link").symlink_to("scripts")
+    with pytest.raises(ConfigError, match="a link"):
+        read(folder)
+    (tmp_path / "link").unlink()
+    found = read(folder)
+    (tmp_path / "link").symlink_to("scripts")
+    assert asked(found) is not None
 
 
 def test_a_hook_gets_a_small_environment() -> None:

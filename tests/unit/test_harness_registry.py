@@ -424,3 +424,12 @@ def applied(base: object, steps: object) -> list[str] | None:
 
 
 TestBatches = Batches.TestCase
+
+
+def test_a_hook_that_would_never_be_asked_is_refused() -> None:
+    """A misspelt stage is an error, and not a hook that lets everything through."""
+    registry = Registry()
+    hook = CallHook("guard", "permision", lambda call: None)  # type: ignore[arg-type]  # misspelt
+    with pytest.raises(RegistrationError, match="for no stage"), registry.batch() as batch:
+        batch.add(hook)
+    assert not registry.current.hooks

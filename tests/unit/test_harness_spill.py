@@ -86,3 +86,11 @@ def test_half_a_character_is_kept_as_it_is() -> None:
     place, _ = spill()
     place.shortened("main", "c1", "\ud800" + LONG)
     assert place.recall("main", "c1", 0).startswith("\ud800" + LONG[:10])
+
+
+def test_names_do_not_run_into_each_other() -> None:
+    """An agent whose name and reference read like another's has none of its results."""
+    place, _ = spill()
+    place.shortened("a", "b:c", LONG)
+    with pytest.raises(CapabilityError):
+        place.recall("a:b", "c", 0)

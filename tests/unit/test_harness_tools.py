@@ -130,6 +130,7 @@ def test_task_hands_prompt_scope_and_mode_on(files: Files) -> None:
 def test_recall_hands_reference_and_position_on(files: Files) -> None:
     """A part of a long result is what the run kept."""
     assert use(files, "recall", result="call-1", position=7) == "call-1 from 7"
+    assert use(files, "recall", result="call-1", position=7.0) == "call-1 from 7"
 
 
 def test_fetch_shows_a_page_or_says_why_not(files: Files) -> None:

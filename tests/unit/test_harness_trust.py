@@ -36,6 +36,7 @@ def test_trust_is_kept_privately_and_by_path() -> None:
     assert Trust(files.below("/state/trusted")).holds(ONE)
     assert not Trust(files.below("/state/trusted")).holds(Executables("/moved", ONE.files))
     (name,) = files.below("/state/trusted").names()
+    assert Executables("/moved", ONE.files).digest != ONE.digest
     for place, mode in ((".", 0o700), (name, 0o600)):
         status = files.below("/state/trusted").status(place)
         assert status is not None

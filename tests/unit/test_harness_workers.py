@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from asyncio import CancelledError
 from contextvars import ContextVar
 
 import pytest
@@ -21,11 +22,12 @@ def test_work_comes_back_with_its_result_or_its_error() -> None:
     assert workers.submit(lambda: 43).result(10) == 43
 
 
-def test_work_that_ends_its_thread_has_an_end_too() -> None:
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt, CancelledError, GeneratorExit])
+def test_work_that_ends_its_thread_has_an_end_too(end: type[BaseException]) -> None:
     """Nobody waits for a result that will not come."""
 
     def leave() -> None:
-        raise SystemExit
+        raise end
 
     with pytest.raises(RuntimeError, match="end its thread"):
         Workers().submit(leave).result(10)

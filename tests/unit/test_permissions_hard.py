@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.calls import Call, PathSubject
 from broker.catalogs import load_catalogs
 from broker.permissions.hard import hard_refusal
 from broker.resolve import Resolver
@@ -22,6 +23,12 @@ def resolver(tmp_path: Path) -> Resolver:
     os.symlink("/etc", root / "out")
     os.symlink("../.env", root / "src/settings")
     return Resolver(root, load_catalogs(), own=[str(tmp_path / "up/own")])
+
+
+def test_a_write_inside_a_repository_of_any_name_is_refused() -> None:
+    """What the resolver knows to be inside git's own folder is not told by its name alone."""
+    inside = PathSubject("path", "hooks/x", "write", ("hooks/x/",), inner_git=True)
+    assert "controls" in (hard_refusal(Call("write", paths=(inside,)), {}) or "")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_the_rules_agree_with_their_parts(
         open_ones = {
             effect
             for effect, said in parts.items()
-            if said == "ask" and (effect not in yes or answer(mode, effect) == "allow")
+            if said == "ask" and (effect not in yes or tainted)
         }
         assert found.answer == ("ask" if open_ones else "allow")
         assert all(effect in found.reason for effect in open_ones)
@@ -54,6 +54,16 @@ def test_taint_asks_again_after_a_yes() -> None:
     assert tainted.answer == "ask"
     assert "a stranger's words" in tainted.reason
     assert judge(READ, {}, mode="auto", tainted=True) == Judgement("allow")
+
+
+@given(CALLS, st.booleans(), YES)
+def test_a_narrower_mode_lets_through_no_more(
+    call: Call, tainted: bool, yes: frozenset[str]
+) -> None:
+    """Whoever may choose a narrower mode, as for a subagent, gets around no question by it."""
+    order = ("refuse", "ask", "allow")
+    answers = [judge(call, {}, mode=m, said_yes=yes, tainted=tainted).answer for m in MODES]
+    assert [order.index(one) for one in answers] == sorted(order.index(one) for one in answers)
 
 
 def test_read_only_says_what_it_refuses() -> None:

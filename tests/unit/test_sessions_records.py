@@ -135,6 +135,8 @@ def test_text_is_cut_before_it_is_searched() -> None:
     """What is kept of a text has a limit, and says that it was cut."""
     assert told("x" * (MAX_TEXT_CHARS + 1)) == "x" * MAX_TEXT_CHARS + "…"
     assert told("x" * MAX_TEXT_CHARS) == "x" * MAX_TEXT_CHARS
+    for cut in range(120, 330):
+        assert "hunter" not in told(f"PASSWORD={'a' * cut} https://me:hunter22@host/", 100)
 
 
 def test_a_ticket_is_rebuilt_from_its_entry() -> None:

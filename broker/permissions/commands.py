@@ -98,7 +98,7 @@ def catastrophe(text: str, depth: int = 0) -> str | None:
         for word in words:
             for part in {word, word.split("=", 1)[-1], word.rsplit("@", 1)[-1]}:
                 if holds_credentials(part):
-                    return f"it reaches for credentials: `{part}`"
+                    return f"it reaches for `{part}`, which holds credentials"
             if (host := _link_local_in(word)) is not None:
                 return f"it reaches for a link-local address: `{host}`"
     return None

@@ -21,11 +21,13 @@ from typing import Final
 
 from broker.records.failures import failed, told
 from broker.records.model import Failure
+from broker.redaction.hiding import clipped
 
 MESSAGES: Final = "anthropic-messages"
 CHAT: Final = "openai-chat"
 RESPONSES: Final = "openai-responses"
 OTHER: Final = "other"
+_MAX_WORD_CHARS: Final = 256  # characters of a model's name or a reason to stop
 _ENDINGS: Final = (("/messages", MESSAGES), ("/chat/completions", CHAT), ("/responses", RESPONSES))
 
 
@@ -59,7 +61,7 @@ def model_of(body: bytes) -> str:
     >>> model_of(b'{"model":"m-1"}'), model_of(b"x")
     ('m-1', '')
     """
-    return _text(_object(_json(body.decode("utf-8", "replace"))).get("model"))
+    return _word(_object(_json(body.decode("utf-8", "replace"))).get("model"))
 
 
 def tells(api: str, body: str, *, stream: bool) -> Heard:
@@ -81,13 +83,13 @@ def _document(api: str, value: Mapping[str, object]) -> Heard:
     _add_usage(found, value.get("usage"))
     if api == CHAT:
         for choice in _rows(value.get("choices")):
-            found.finish = _text(choice.get("finish_reason")) or found.finish
+            found.finish = _word(choice.get("finish_reason")) or found.finish
     elif api == RESPONSES:
-        found.finish = _text(value.get("status"))
-        reason = _text(_object(value.get("incomplete_details")).get("reason"))
+        found.finish = _word(value.get("status"))
+        reason = _word(_object(value.get("incomplete_details")).get("reason"))
         found.finish = reason or found.finish
     else:
-        found.finish = _text(value.get("stop_reason"))
+        found.finish = _word(value.get("stop_reason"))
     if not found.finish:
         found.failure = failed("provider", "the answer has no end: it names no reason to stop")
     return found
@@ -138,7 +140,7 @@ def _heard(api: str, event: Mapping[str, object], found: Heard) -> bool:
     if api == CHAT:
         _add_usage(found, event.get("usage"))
         for choice in _rows(event.get("choices")):
-            found.finish = _text(choice.get("finish_reason")) or found.finish
+            found.finish = _word(choice.get("finish_reason")) or found.finish
         return False
     return _heard_responses(kind, event, found)
 
@@ -148,7 +150,7 @@ def _heard_messages(kind: str, event: Mapping[str, object], found: Heard) -> boo
         _add_usage(found, _object(event.get("message")).get("usage"))
     elif kind == "message_delta":
         _add_usage(found, event.get("usage"))
-        found.finish = _text(_object(event.get("delta")).get("stop_reason")) or found.finish
+        found.finish = _word(_object(event.get("delta")).get("stop_reason")) or found.finish
     return kind == "message_stop"
 
 
@@ -218,3 +220,8 @@ def _rows(value: object) -> list[Mapping[str, object]]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _word(value: object) -> str:
+    """Return a text that stands in a record as it is: whoever sent it chose what it says."""
+    return clipped(_text(value), _MAX_WORD_CHARS)

@@ -99,8 +99,9 @@ class ToolAudits:
         hider = Hider(self._salt)
         kept, paths = hide_tree(json.loads(said), hider)
         audit = ToolAudit(
-            ended.call, self._clock.now_ns(), hider.text(ended.tool), outcome,
-            hider.text(ended.reason), tuple(ended.changed), tuple(ended.ignored),
+            hider.text(ended.call), self._clock.now_ns(), hider.text(ended.tool), outcome,
+            hider.text(ended.reason),
+            tuple(map(hider.text, ended.changed)), tuple(map(hider.text, ended.ignored)),
             hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(), kept, tuple(paths),
         )  # fmt: skip
         self._store.add(audit)

@@ -19,7 +19,7 @@ import re
 from typing import Final
 
 from broker.records.model import Failure, FailureKind
-from broker.redaction.hiding import redacted
+from broker.redaction.hiding import clipped
 
 MAX_MESSAGE_CHARS: Final = 500
 
@@ -78,8 +78,7 @@ def told(error: object) -> Failure:
 
 def failed(kind: FailureKind, message: str) -> Failure:
     """Return a failure with a message that can be kept."""
-    clean = " ".join(redacted(message[: 2 * MAX_MESSAGE_CHARS]).split())
-    return Failure(kind, clean[:MAX_MESSAGE_CHARS])
+    return Failure(kind, " ".join(clipped(message, MAX_MESSAGE_CHARS).split()))
 
 
 def said_of(body: str) -> object:

@@ -48,6 +48,10 @@ def keeps_bodies(environ: Mapping[str, str]) -> bool:
     return environ.get(SWITCH, "1").strip().lower() not in ("0", "false", "no", "off")
 
 
+# What was sent, without the encoding of its transfer; None when that is more than is kept.
+Decoded = Callable[[bytes], bytes | None]
+
+
 @contextmanager
 def on_branch(name: str) -> Iterator[None]:
     """Let the requests of this task or thread belong to a conversation, such as a subagent's."""
@@ -60,12 +64,17 @@ def on_branch(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the transport knows of a request, at the last point before it leaves."""
+    """
+    What the transport knows of a request, at the last point before it leaves.
+
+    ``decoded`` takes away the encoding of the transfer; see ``Recorder.end``.
+    """
 
     method: str
     host: str
     path: str
     content: bytes
+    decoded: Decoded | None = None
 
 
 @dataclass(slots=True)
@@ -153,7 +162,11 @@ class Recorder:
             StoreError: it cannot be recorded, or the answer to one before could not be.
         """
         api = api_of(sent.method, sent.path)
-        body, pieces = self._kept(sent.content)
+        try:
+            plain = _plain(sent.content, sent.decoded)
+        except ValueError:  # nobody can look for secrets in it
+            plain = None
+        body, pieces = self._kept(plain)
         sha256 = hashlib.sha256(sent.content).hexdigest()
         branch = _BRANCH.get()
         with self._lock:
@@ -165,7 +178,7 @@ class Recorder:
             turn, attempt = self._turns.next(branch) if api != OTHER else (None, None)
             request = ProviderRequest(
                 name, self._clock.now_ns(), turn, attempt, branch,
-                self._provider or sent.host, model_of(sent.content), api,
+                self._provider or sent.host, model_of(plain or b""), api,
                 sha256, len(sent.content), body,
             )  # fmt: skip
             self._store.add(request, pieces)
@@ -179,7 +192,7 @@ class Recorder:
         self,
         pending: Pending,
         *,
-        decoded: Callable[[bytes], bytes] | None = None,
+        decoded: Decoded | None = None,
         failure: Failure | None = None,
     ) -> ProviderResponse | None:
         """
@@ -189,7 +202,7 @@ class Recorder:
             pending: as ``begin`` gave it, with all that has passed taken in. If the transport has
                 not seen its end and there is no failure, the caller has closed it.
             decoded: takes away the encoding of the transfer, such as gzip; ``ValueError`` if the
-                bytes are not of it.
+                bytes are not of it, and then no body is kept: its secrets cannot be found.
             failure: what the transport says went wrong.
 
         Raises:
@@ -198,33 +211,44 @@ class Recorder:
         if pending.ended:
             return None
         pending.ended = True
-        plain = pending.content
-        if plain is not None and decoded is not None:
-            try:
-                plain = decoded(plain)
-            except ValueError as error:
-                failure = failure or failed("provider", f"the answer cannot be decoded: {error}")
+        try:
+            return self._answer(pending, decoded, failure)
+        except StoreError as error:
+            self._lost = error
+            raise
+        except Exception as error:  # whatever it was, an answer stands nowhere
+            self._lost = StoreError(f"a record cannot be made: {type(error).__name__}")
+            raise self._lost from error
+
+    def _answer(
+        self, pending: Pending, decoded: Decoded | None, failure: Failure | None
+    ) -> ProviderResponse:
+        try:
+            plain = _plain(pending.content, decoded)
+        except ValueError as error:
+            plain = None
+            failure = failure or failed("provider", f"the answer cannot be decoded: {error}")
         reading = _reading(pending, plain, failure)
-        body, pieces = self._kept(plain) if plain is not None else (None, ())
+        body, pieces = self._kept(plain)
         response = ProviderResponse(
             pending.request.id, self._clock.now_ns(), pending.status, reading.finish, reading.usage,
             self._clock.monotonic_ns() - pending.began_ns, reading.failure,
             pending.sha256, pending.size_bytes, body,
         )  # fmt: skip
         with self._lock:
-            try:
-                self._store.add(response, pieces)
-            except StoreError as error:
-                self._lost = error
-                raise
+            self._store.add(response, pieces)
             count(self._turns, response)
         return response
 
-    def _kept(self, content: bytes) -> tuple[Body | None, tuple[BodyPiece, ...]]:
-        if not self._bodies:
+    def _kept(self, content: bytes | None) -> tuple[Body | None, tuple[BodyPiece, ...]]:
+        if not self._bodies or content is None:
             return None, ()
         hidden = hide_body(content, self._salt)
         return kept(hidden.content, hidden.paths, hidden.counts)
+
+
+def _plain(content: bytes | None, decoded: Decoded | None) -> bytes | None:
+    return content if content is None or decoded is None else decoded(content)
 
 
 def _reading(pending: Pending, plain: bytes | None, failure: Failure | None) -> Heard:

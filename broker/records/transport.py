@@ -26,14 +26,17 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from broker.errors import InputError
+from broker.limits import MAX_RECORDED_BYTES
 from broker.records.failures import failed
 from broker.records.model import Failure
-from broker.records.recorder import Pending, Recorder, Sent
+from broker.records.recorder import Decoded, Pending, Recorder, Sent
 
 _LIBRARIES = ("httpx2", "httpx")
+_ENCODINGS: Final = frozenset({"br", "deflate", "gzip", "identity", "zstd"})
+_SLICE_BYTES: Final = 4_096  # bytes that are decoded at once: a few may stand for many
 
 
 class _Sync(Protocol):
@@ -93,7 +96,7 @@ class RecordingTransport:
         Raises:
             InputError, StoreError: it cannot be recorded, and was not sent.
         """
-        pending = self._recorder.begin(_sent(request, request.read()))
+        pending = self._recorder.begin(_sent(request, request.read(), self._library))
         try:
             response = self._inner.handle_request(request)
         except BaseException as error:
@@ -133,7 +136,7 @@ class AsyncRecordingTransport:
         Raises:
             InputError, StoreError: it cannot be recorded, and was not sent.
         """
-        sent = _sent(request, await request.aread())
+        sent = _sent(request, await request.aread(), self._library)
         pending = await _aside(partial(self._recorder.begin, sent))
         try:
             response = await self._inner.handle_async_request(request)
@@ -252,34 +255,53 @@ def library_of(transport: object) -> Any:
     raise InputError(f"`{type(transport).__name__}` is no transport of {' or '.join(_LIBRARIES)}")
 
 
-def _sent(request: Any, content: bytes) -> Sent:
+def _sent(request: Any, content: bytes, library: Any) -> Sent:
     if "upgrade" in request.headers:
         raise InputError(
             "a connection that becomes another protocol cannot be recorded: use plain requests"
         )
-    return Sent(request.method, request.url.host, request.url.path, content)
+    url, decoded = request.url, _decoding(request.headers, library)
+    return Sent(request.method, url.host, url.path, content, decoded)
 
 
 def _heard(response: Any, pending: Pending, recorder: Recorder, library: Any) -> End:
     """Take in the head of an answer, and return what records its end."""
     pending.status = response.status_code
     pending.stream = "text/event-stream" in response.headers.get("content-type", "")
-    encoding = response.headers.get("content-encoding", "identity")
     decoded = None
     if response.is_closed:
         pending.take(response.content)
         pending.whole = True
-    elif encoding != "identity":
-        decoded = partial(_decoded, encoding=encoding, library=library)
+    else:
+        decoded = _decoding(response.headers, library)
     return lambda failure: recorder.end(pending, decoded=decoded, failure=failure)
 
 
-def _decoded(content: bytes, *, encoding: str, library: Any) -> bytes:
+def _decoding(headers: Any, library: Any) -> Decoded | None:
+    """Return what takes away the encoding that the head of a message names, if it names one."""
+    encoding = headers.get("content-encoding", "identity").lower()
+    if encoding == "identity":
+        return None
+    return partial(_decoded, encoding=encoding, library=library)
+
+
+def _decoded(content: bytes, *, encoding: str, library: Any) -> bytes | None:
+    if not _ENCODINGS.issuperset(map(str.strip, encoding.split(","))):
+        raise ValueError("its encoding is not known")
+    places = range(0, len(content), _SLICE_BYTES)
+    slices = (content[at : at + _SLICE_BYTES] for at in places)
+    found = bytearray()
     try:
-        whole = library.Response(200, headers={"content-encoding": encoding}, content=content)
-        return bytes(whole.content)
+        response = library.Response(200, headers={"content-encoding": encoding}, content=slices)
+        for chunk in response.iter_bytes():
+            found += chunk
+            if len(found) > MAX_RECORDED_BYTES:
+                return None
     except library.DecodingError as error:
         raise ValueError(str(error)) from error
+    if found == content and content:  # the library leaves alone what it has no decoder for
+        raise ValueError("there is no decoder for its encoding")
+    return bytes(found)
 
 
 def _failure(error: BaseException, library: Any) -> Failure:

@@ -20,6 +20,7 @@ from typing import Final
 from broker.redaction.texts import Span, secrets_in
 
 MARK: Final = "[hidden]"
+_HALF_CHARS: Final = 512  # characters of a secret that its form does not yet tell
 
 
 class Hider:
@@ -61,6 +62,24 @@ class Hider:
             parts += [text[at:start], self.placeholder(text[start:end], kind)]
             at = end
         return "".join([*parts, text[at:]])
+
+
+def clipped(text: str, limit: int, mark: str = "") -> str:
+    """
+    Return a text without secrets that has at most so many characters, and a mark if it was cut.
+
+    More is searched than is kept, and the end of that is never shown: a secret that is cut in
+    half has no form any more.
+
+    >>> clipped("PASSWORD=hunter2 is long", 12, "…")
+    'PASSWORD=[hi…'
+    """
+    unsure = min(limit, _HALF_CHARS)
+    searched = 2 * limit + unsure
+    kept = redacted(text[:searched])
+    if len(text) > searched:
+        return kept[: max(0, len(kept) - unsure)][:limit] + mark
+    return kept if len(kept) <= limit else kept[:limit] + mark
 
 
 def redacted(text: str) -> str:

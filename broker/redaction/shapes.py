@@ -95,7 +95,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     _shape("service", "AGE-SECRET-KEY-1", r"[A-Z0-9]{50,}"),
     # Forms of the web.
     _shape("claims", "eyJ", r"[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
-    _shape("userinfo", "://", r"([^/\s@\"'?#\\]{1,512})(?=@)", bare=False),
+    _shape("userinfo", "://", r"([^/\s@\"'?#\\]+)(?=@)", bare=False),
 )  # fmt: skip
 
 

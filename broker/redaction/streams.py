@@ -23,7 +23,7 @@ from typing import Final
 
 from broker.redaction.hiding import Hider
 from broker.redaction.texts import Span, secrets_in
-from broker.redaction.trees import PART, hide_tree, joined, readable, spelled
+from broker.redaction.trees import PART, hide_tree, indexed, joined, readable, spelled
 
 _DATA: Final = re.compile(r"(data:[ ]?|)([{\[].*[}\]])(\s*)\Z", re.DOTALL)
 _NUMBERS: Final = ("index", "item_id", "output_index", "content_index", "summary_index")
@@ -114,7 +114,7 @@ def _hide_channels(events: list[_Event], hider: Hider) -> list[str]:
     channels: dict[Channel, list[_Piece]] = {}
     for number, event in enumerate(events):
         kind = event.value.get("type") if isinstance(event.value, dict) else None
-        for channel, piece in _pieces(event.value, number, "", (kind,), growing=False):
+        for channel, piece in _pieces(event.value, number, "", (_number(kind),), growing=False):
             channels.setdefault(channel, []).append(piece)
     paths: list[str] = []
     for pieces in channels.values():
@@ -130,7 +130,7 @@ def _pieces(
 ) -> Iterator[tuple[Channel, _Piece]]:
     """Yield the texts of an event that grow from event to event, each with its channel."""
     if isinstance(value, dict):
-        here = (*channel, *(value.get(name) for name in _NUMBERS if name in value))
+        here = (*channel, *(_number(value[name]) for name in _NUMBERS if name in value))
         for key, inner in value.items():
             grows = growing or key in _GROWING
             there = joined(path, key)
@@ -141,11 +141,16 @@ def _pieces(
                 yield from _pieces(inner, number, there, (*here, key), growing=grows)
     elif isinstance(value, list):
         for at, inner in enumerate(value):
-            there = f"{path}[{at}]"
+            there = indexed(path, at)
             if isinstance(inner, str) and growing:
                 yield channel, _Piece(number, there, value, at)
             else:
                 yield from _pieces(inner, number, there, channel, growing=growing)
+
+
+def _number(value: object) -> object:
+    """Return what tells a channel from another; an object or a list there tells nothing."""
+    return value if isinstance(value, str | int) else None
 
 
 def _hide_pieces(pieces: list[_Piece], hider: Hider) -> Iterator[_Piece]:
@@ -188,7 +193,8 @@ def _without(text: str, begin: int, found: list[Span], marks: list[str], first: 
     """Return a piece that begins at ``begin`` of the whole without its parts of secrets."""
     parts: list[str] = []
     at, end = begin, begin + len(text)
-    for secret, mark in zip(found[first:], marks[first:], strict=True):
+    for number in range(first, len(found)):  # not a slice: each piece would copy all that follow
+        secret, mark = found[number], marks[number]
         if secret.start >= end:
             break
         parts.append(text[at - begin : max(secret.start, at) - begin])

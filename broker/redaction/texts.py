@@ -73,6 +73,10 @@ _SCHEME: Final = re.compile(r"(?<![A-Za-z0-9_])(?:bearer|basic) {1,4}(?=\S)", re
 _AFTER_SCHEME: Final = re.compile(r"[A-Za-z0-9._~+/=-]{4,}")
 _REFERENCE: Final = re.compile(r"[A-Za-z_]{1,40}(?:\.[A-Za-z_]{1,40}){0,6}(?![A-Za-z0-9_.])")
 _CAMEL: Final = re.compile(r"(?:[A-Z][a-z]{1,20}){2,6}")
+# A refusal of ours: it quotes the value that came and those that are allowed, then the rule.
+_REFUSED: Final = re.compile(r"argument `([^`\n]{1,160})` of `[^`\n]{1,160}`: ")
+_REFUSED_OF: Final = re.compile(r"argument `[^`\n]{1,160}` of `\Z")
+_RULE: Final = "; tools: "
 HIDDEN: Final = re.compile(r"\[hidden(?: [a-z-]{1,24} [0-9a-f]{8})?\]")
 
 # What follows a name in code, in schemas and in prose about them, and hides nothing.
@@ -106,6 +110,7 @@ def secrets_in(text: str) -> list[Span]:
     if " " in text:
         found += map(Span._make, _schemed(text, _lowered(text)))
         found += map(Span._make, given(text))
+        found += map(Span._make, _refused(text))
     if _RUN.search(text) or "://" in text or "-----" in text:
         found += map(Span._make, shaped(text))
     return _disjoint(text, found) if found else found
@@ -179,7 +184,7 @@ def _value(text: str, start: int, end: int, name: str) -> tuple[int, int] | None
         mark = _BLANK.match(text, end)
         if mark and text.startswith("-", mark.end()):
             return None
-    if mark is None or mark.end() == len(text):
+    if mark is None or mark.end() == len(text) or _refused_of(text, start):
         return None
     quote = _QUOTE.match(text, mark.end())
     if quote:
@@ -260,6 +265,30 @@ def _digest(text: str, at: int) -> re.Match[str] | None:
     schemes = ("digest ", "aws4-hmac-sha256 ", "oauth ", "signature ")
     several = text[at : at + 24].lower().startswith(schemes)
     return _TO_LINE_END.match(text, at) if several else None
+
+
+# ── in a refusal of ours ──
+
+
+def _refused(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield what a refusal says of the value of an argument whose name speaks of a secret."""
+    at = text.find("argument `")
+    while at >= 0:
+        found = _REFUSED.match(text, at)
+        at += 1
+        if found and secret_name(found[1]):
+            line = text.find("\n", found.end())
+            end = line if line >= 0 else len(text)
+            rule = text.rfind(_RULE, found.end(), end)
+            at = rule if rule >= 0 else end
+            yield found.end(), at, "name"
+        at = text.find("argument `", at)
+
+
+def _refused_of(text: str, start: int) -> bool:
+    """Whether a name is that of a refused tool: then no secret of its own follows."""
+    before = max(0, start - 200)
+    return text.endswith("` of `", before, start) and bool(_REFUSED_OF.search(text, before, start))
 
 
 # ── after a scheme ──

@@ -10,13 +10,16 @@ but for what a schema may say of a value: its default, its constant, its example
 
 Rules a maintainer keeps: keys, their order and the kinds of containers stay, so that what is kept
 can still be sent; a path is written as a person writes it, `a.b[0]`, and a part of a text is
-marked `(substring)`; an unknown keyword in the schema of a secret hides what it says.
+marked `(substring)`; an unknown keyword in the schema of a secret hides what it says, and one whose
+name speaks of a secret is none: whatever is called `properties` need not be a schema; a path has a
+limit, since each of a thousand secrets may have a key of a megabyte above it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from math import isinf
 from typing import Final, TypeGuard
@@ -89,7 +92,7 @@ class _Walk:
         if isinstance(value, dict):
             return self.members(value, path)
         if isinstance(value, list):
-            return _same(value, [self.plain(v, f"{path}[{i}]") for i, v in enumerate(value)])
+            return _same(value, [self.plain(v, indexed(path, i)) for i, v in enumerate(value)])
         return value
 
     def members(self, value: dict[str, object], path: str) -> dict[str, object]:
@@ -146,11 +149,10 @@ class _Walk:
         if isinstance(value, dict):
             if _is_schema(value):
                 return self._schema(value, path, secret=True)
-            return _same(
-                value, {key: self._secret(v, joined(path, key)) for key, v in value.items()}
-            )
+            kept = ((self._key(key), inner) for key, inner in value.items())
+            return _same(value, {key: self._secret(v, joined(path, key)) for key, v in kept})
         if isinstance(value, list):
-            return _same(value, [self._secret(v, f"{path}[{i}]") for i, v in enumerate(value)])
+            return _same(value, [self._secret(v, indexed(path, i)) for i, v in enumerate(value)])
         if value is None or isinstance(value, bool) or value == "":
             return value
         said = value if isinstance(value, str) else json.dumps(value)
@@ -163,30 +165,37 @@ class _Walk:
 
     def _schemas(self, value: Mapping[str, object], path: str) -> object:
         """Go through the properties of a schema: their names are names, not credentials."""
-        fresh = {
-            key: self._schema(inner, joined(path, key), secret=secret_name(key))
-            for key, inner in value.items()
-        }
+        fresh: dict[str, object] = {}
+        for key, inner in value.items():
+            kept = self._key(key)
+            fresh[kept] = self._schema(inner, joined(path, kept), secret=secret_name(key))
         return _same(value, fresh)
 
     def _schema(self, value: object, path: str, *, secret: bool) -> object:
+        if isinstance(value, list):
+            places = ((indexed(path, i), inner) for i, inner in enumerate(value))
+            return _same(value, [self._schema(v, there, secret=secret) for there, v in places])
         if not isinstance(value, dict):
-            return value
+            return self.plain(value, path)
+        named = self._named_value(value)
         fresh: dict[str, object] = {}
         for key, inner in value.items():
-            there = joined(path, key)
+            kept = self._key(key)
+            there = joined(path, kept)
+            said = key in _VALUES or key not in _KEYWORDS
             if key in _MAPS and _is_map(inner):
-                fresh[key] = self._schemas(inner, there)
-            elif secret and (key in _VALUES or key not in _KEYWORDS):
-                fresh[key] = self._secret(inner, there)
-            elif isinstance(inner, dict):
-                fresh[key] = self._schema(inner, there, secret=secret)
+                fresh[kept] = self._schemas(inner, there)
+            elif said and (secret or key in named or secret_name(key)):
+                fresh[kept] = self._secret(inner, there)
+            elif said and not isinstance(inner, dict):
+                fresh[kept] = self.plain(inner, there)
             else:
-                fresh[key] = self.plain(inner, there)
+                fresh[kept] = self._schema(inner, there, secret=secret)
         return _same(value, fresh)
 
 
 _LEAST: Final = 6  # characters of the shortest text that can hold a secret: `pwd=ab`
+_MAX_PATH_CHARS: Final = 512  # characters after which a path goes no deeper
 
 
 def joined(path: str, key: str) -> str:
@@ -196,9 +205,23 @@ def joined(path: str, key: str) -> str:
     >>> joined("a.b", "c"), joined("a", "x y")
     ('a.b.c', 'a["x y"]')
     """
+    if len(path) > _MAX_PATH_CHARS:
+        return path
+    if len(key) > _MAX_PATH_CHARS:
+        key = key[:_MAX_PATH_CHARS] + "…"
     if not _PLAIN_KEY.match(key):
         return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
     return f"{path}.{key}" if path else key
+
+
+def indexed(path: str, index: int) -> str:
+    """
+    Return the path of an element below a path.
+
+    >>> indexed("a", 0)
+    'a[0]'
+    """
+    return path if len(path) > _MAX_PATH_CHARS else f"{path}[{index}]"
 
 
 def _same(value: object, fresh: object) -> object:
@@ -279,8 +302,7 @@ def spelled(value: object) -> str:
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for at, key in enumerate(keys) if key in keys[:at])
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         raise ValueError(f"the key `{twice}` stands there twice")
     return found
 

@@ -29,7 +29,7 @@ from broker.limits import (
     MAX_SUBJECTS_KEPT,
     MAX_TEXT_CHARS,
 )
-from broker.redaction.hiding import redacted
+from broker.redaction.hiding import clipped
 from broker.ticket import Ticket, verify_chain
 from broker.wire import mac
 
@@ -50,9 +50,7 @@ def told(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     >>> told("a" * 9, limit=4), told("x\\ud800")
     ('aaaa…', 'x\\\\ud800')
     """
-    # More is searched than is kept: of a secret that is cut in half, half would be left.
-    kept = redacted(wellformed(text[: 2 * limit]))
-    return kept if len(kept) <= limit else kept[:limit] + "…"
+    return clipped(wellformed(text[: 3 * limit + 1]), limit, "…")
 
 
 def wellformed(text: str) -> str:

@@ -97,3 +97,12 @@ def test_a_failed_audit_never_fails_the_call(asked: str) -> None:
     assert scene.audits.watch(Ended(asked=asked, ran=None, stop="blocked")) is None
     assert scene.audits.lost == 1
     assert scene.audits.watch(Ended(stop="blocked")) is not None
+
+
+def test_what_a_model_chose_is_cleared_in_every_place() -> None:
+    """An id and the places of a change may hold a secret, as the arguments may."""
+    secret = "ghp_0123456789abcdef0123"
+    ended = Ended(call=secret, changed=(f"/{secret}",), ignored=(f"/a/{secret}",))
+    audit = Scene().audits.watch(ended)
+    assert audit is not None
+    assert secret not in str(audit.data())

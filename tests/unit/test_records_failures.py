@@ -54,4 +54,7 @@ def test_a_message_is_clipped_and_clean() -> None:
     failure = failed("auth", "bad key sk-0123456789abcdef0123\n" + "x" * 9_000)
     assert failure.message.startswith("bad key [hidden] x")
     assert len(failure.message) == MAX_MESSAGE_CHARS
+    long = "PASSWORD=" + "a" * 3 * MAX_MESSAGE_CHARS
+    for cut in (*range(940, 1_000), *range(1_440, 1_500)):
+        assert "hunter" not in failed("auth", f"{long[:cut]} https://me:hunter22@host/").message
     assert said_of('{"error":"no"}') == "no"

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -188,7 +189,7 @@ def test_an_encoded_answer_is_read_and_its_digest_is_of_the_wire() -> None:
 
 
 def test_an_answer_that_cannot_be_decoded_is_the_providers_fault() -> None:
-    """What claims an encoding that it does not have is kept as it came."""
+    """Of what claims an encoding that it does not have only the digest is kept, and why."""
     scene = Scene()
 
     def decoded(content: bytes) -> bytes:
@@ -196,8 +197,54 @@ def test_an_answer_that_cannot_be_decoded_is_the_providers_fault() -> None:
 
     response = scene.answer(content=b"plain", decoded=decoded)
     assert response.failure == failed("provider", "the answer cannot be decoded: not gzip")
-    assert response.body is not None
-    assert scene.store.read().body(response.body) == b"plain"
+    assert (response.sha256, response.body) == (hashlib.sha256(b"plain").hexdigest(), None)
+
+
+def test_an_encoded_request_is_kept_without_its_encoding() -> None:
+    """Secrets are looked for in what a request says, not in what it was packed into."""
+    scene = Scene()
+    packed = gzip.compress(ASK)
+    scene.recorder.begin(replace(sent(packed), decoded=gzip.decompress))
+    (request,) = scene.requests()
+    assert request.body is not None
+    assert scene.store.read().body(request.body) == ASK.replace(b"hunter2", b"[hidden]")
+    assert (request.model, request.sha256) == ("m-1", hashlib.sha256(packed).hexdigest())
+
+    def undecodable(content: bytes) -> bytes:
+        raise ValueError
+
+    scene.recorder.begin(replace(sent(packed), decoded=undecodable))
+    assert scene.requests()[-1].body is None
+
+
+def test_what_names_a_model_or_an_end_may_be_a_secret() -> None:
+    """Whoever sends a body chooses what stands there, and it is recorded apart from the body."""
+    scene = Scene()
+    ask = b'{"model":"ghp_0123456789abcdef0123 %s"}' % (b"x" * 9_000)
+    pending = scene.recorder.begin(sent(ask))
+    pending.status, pending.whole = 200, True
+    pending.take(b'{"stop_reason":"PASSWORD=hunter2"}')
+    response = scene.recorder.end(pending)
+    assert response is not None
+    assert response.finish == "PASSWORD=[hidden]"
+    (request,) = scene.requests()
+    assert request.model.startswith("[hidden] x")
+    assert len(request.model) < 300
+
+
+def test_an_answer_of_which_no_record_can_be_made_is_the_last() -> None:
+    """Whatever breaks between an answer and its record, no request leaves after it."""
+    scene = Scene()
+    pending = scene.recorder.begin(sent())
+    pending.take(b"packed")
+
+    def broken(content: bytes) -> bytes:
+        raise TypeError("of a kind that nobody foresaw")
+
+    with pytest.raises(StoreError, match="TypeError"):
+        scene.recorder.end(pending, decoded=broken)
+    with pytest.raises(StoreError, match="nothing is sent any more"):
+        scene.recorder.begin(sent())
 
 
 def test_an_answer_that_is_too_large_leaves_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:

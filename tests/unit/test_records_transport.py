@@ -194,6 +194,39 @@ def test_nothing_leaves_unrecorded(library: ModuleType) -> None:
         assert asked == []
 
 
+@LIBRARIES
+def test_an_encoded_request(library: ModuleType) -> None:
+    """What a client packs is unpacked for the record, so that its secrets are found."""
+    scene = Scene()
+    inner = transport(library, lambda _: library.Response(200, json={"stop_reason": "end_turn"}))
+    packed = gzip.compress(b'{"model":"m-1","password":"hunter2"}')
+    with library.Client(transport=recording_transport(inner, scene.recorder)) as client:
+        client.post(URL, content=packed, headers={"Content-Encoding": "GZIP"})
+        assert scene.request.sha256 == hashlib.sha256(packed).hexdigest()
+        assert scene.request.body is not None
+        kept = scene.store.read().body(scene.request.body)
+        assert kept == b'{"model":"m-1","password":"[hidden]"}'
+        for encoding in ("x-unheard-of", "x-unheard-of, gzip", "br"):  # the last is a lie
+            client.post(URL, content=packed, headers={"content-encoding": encoding})
+            assert scene.request.body is None
+
+
+@LIBRARIES
+def test_a_small_answer_that_unpacks_without_end(
+    library: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more is unpacked than would be kept, and then nothing is; the digest stays."""
+    monkeypatch.setattr("broker.records.transport.MAX_RECORDED_BYTES", 10_000)
+    scene = Scene()
+    packed = gzip.compress(b" " * 1_000_000)
+    headers = {"content-encoding": "gzip"}
+    stream = streamed(library, [packed], [])
+    inner = transport(library, lambda _: library.Response(200, headers=headers, stream=stream))
+    post(library, inner, scene, asynchronous=False)
+    assert scene.response.body is None
+    assert scene.response.sha256 == hashlib.sha256(packed).hexdigest()
+
+
 def post(library: ModuleType, inner: Any, scene: Scene, *, asynchronous: bool) -> Any:
     """Send one request through a recording client."""
     if not asynchronous:

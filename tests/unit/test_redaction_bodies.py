@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -78,6 +79,37 @@ def test_nesting_without_end_is_text() -> None:
     """A body that is too deep to read is searched as text."""
     deep = b'{"a":' * 50_000 + b'"PASSWORD=k"' + b"}" * 50_000
     assert b"PASSWORD=k" not in hide_body(deep).content
+
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "one key many times": lambda n: "{" + '"k":1,' * n + '"k":1}',
+    "one key twice": lambda n: "{" + "".join(f'"k{i}":1,' for i in range(n)) + f'"k{n - 1}":1}}',
+    "a key without end": lambda n: json.dumps({"K" * 4 * n: ["PASSWORD=k"] * n}),
+    "a stream of secrets": lambda n: 'data: {"delta":{"text":"PASSWORD=k "}}\n' * n,
+    "a long address": lambda n: "https://u:" + "p" * 40 * n,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_body_takes_time_by_its_length(kind: str) -> None:
+    """Whoever writes a body may repeat what is looked at, and gains nothing by it."""
+
+    def took(n: int) -> float:
+        body = HOSTILE[kind](n).encode()
+        began = time.process_time()
+        hide_body(body)
+        return time.process_time() - began
+
+    took(10)
+    small, large = took(1_500), took(24_000)  # by 16, or by 256
+    assert large < 30 * small + 0.3
+
+
+@pytest.mark.parametrize("odd", ["{}", "[]", "null", "1.5", '"a"'])
+def test_no_stream_makes_it_fail(odd: str) -> None:
+    """What tells one channel from another may be any value, and is searched all the same."""
+    row = f'data: {{"type":{odd},"index":{odd},"delta":{{"text":"PASSWORD=hunter2"}}}}\n\n'
+    assert b"hunter2" not in hide_body(row.encode()).content
 
 
 def test_a_large_body_takes_time_by_its_length() -> None:

@@ -36,6 +36,8 @@ FOUND = [
     ("password=self.api_key9", "self.api_key9"),
     ('token: "`token=`"', "`token=`"),
     ("PASSWORD={abc}", "{abc"),
+    ('argument `passwords[]` of `set`: "a" is not "b"; tools: set(x=1)', '"a" is not "b"'),
+    ('argument `"my password"` of `set`: "a" is not "b"\nnext', '"a" is not "b"'),
 ]
 
 
@@ -63,6 +65,7 @@ def test_a_secret_is_found_whole(text: str, secret: str) -> None:
         "see https://host/path:8080 and a@b",
         "PASSWORD=[hidden] TOKEN='[hidden name 0123abcd]'",
         "--password --next",
+        'argument `to` of `send_password`: "Eve" is not in intent; tools: send_password(x)',
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -73,7 +76,8 @@ def test_what_is_no_secret_stays(text: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     ["secret-", "token='", 'token="\\"', "eyJ", "://", "password=a ", "bearer ", "curl -u a",
-     "-----BEGIN PRIVATE KEY-----", "<password>", "\u0130key:", "\\", "a=", "key"],
+     "-----BEGIN PRIVATE KEY-----", "<password>", "\u0130key:", "\\", "a=", "key",
+     "argument `password` of `a`: ", "argument `a` of `password`: b ", "argument `"],
 )  # fmt: skip
 def test_time_is_linear(unit: str) -> None:
     """Text made to be slow takes about twice as long when it is twice as long."""

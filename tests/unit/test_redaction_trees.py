@@ -41,6 +41,21 @@ def test_shared_vectors(shared: Path) -> None:
         ({"ghp_0123456789abcdef0123": 1}, ["[hidden] (key)"]),
         ({"logprobs": [{"token": "the", "logprob": -0.5}]}, []),
         ({"usage": {"input_tokens": 5, "max_tokens": 7}}, []),
+        ({"credentials": {"ghp_0123456789abcdef0123": True}}, ["[hidden] (key)"]),
+        ({"properties": {"ghp_0123456789abcdef0123": {}}}, ["[hidden] (key)"]),
+        ({"properties": {"vm": {"adminPassword": "x"}}}, ["properties.vm.adminPassword"]),
+        (
+            {"properties": {"v": {"name": "API_KEY", "value": "x"}}},
+            ["properties.v.value"],
+        ),
+        (
+            {"properties": {"login": {"default": {"password": "x"}}}},
+            ["properties.login.default.password"],
+        ),
+        (
+            {"properties": {"password": {"anyOf": [{"default": "x"}, {"type": "null"}]}}},
+            ["properties.password.anyOf[0].default"],
+        ),
         ({"password": {"value": "x"}}, ["password.value"]),
         ({"password": {"type": "string", "value": "x"}}, ["password.type", "password.value"]),
     ],
@@ -80,6 +95,15 @@ def test_a_secret_by_its_form_goes_from_a_schema_too() -> None:
     """Descriptions are searched like any text."""
     schema = {"properties": {"x": {"description": "such as ghp_0123456789abcdef0123"}}}
     assert paths(schema) == ["properties.x.description (substring)"]
+
+
+def test_a_path_has_a_limit() -> None:
+    """A long key, or many, cost each secret below them no more than that."""
+    value: object = ["PASSWORD=x"]
+    for _ in range(100):
+        value = {"K" * 10_000: value}
+    (path,) = paths(value)
+    assert len(path) < 1_200
 
 
 def test_what_is_kept_keeps_its_form() -> None:

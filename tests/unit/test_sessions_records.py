@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.authorize import authorize
 from broker.calls import ALLOW, Call, Decision, PathSubject, Refusal, UrlSubject
 from broker.caveats import calls, tools
 from broker.errors import Break
 from broker.intent import Intent
 from broker.limits import MAX_SUBJECTS_KEPT, MAX_TEXT_CHARS
 from broker.receipt.entry import encode_data
+from broker.scope import parse_scope
 from broker.sessions.records import (
     decision_data,
     delegation_data,
@@ -91,6 +93,25 @@ def test_a_refusal_tells_why() -> None:
     assert data["reason"] == "no `https://[hidden]@h/`"
 
 
+@pytest.mark.parametrize(
+    ("name", "argument", "kept"),
+    [
+        ("update_password", "user", 'argument `user` of `update_password`: "Eve" is not "Ann"'),
+        ("login", "password", "argument `password` of `login`: [hidden]"),
+    ],
+)
+def test_a_refused_argument_is_told_and_a_secret_one_is_not(
+    name: str, argument: str, kept: str
+) -> None:
+    """A tool whose name speaks of a secret is read as any other; a secret's values go, both."""
+    scope = parse_scope([f'tools={name}({argument}="Ann")'], at=0)
+    ticket = mint(scope.caveats, key=KEY, sid="s", minted_at=0)
+    call = Call(name, arguments={argument: "Eve"})
+    data = decision_data(call, authorize(ticket, call, 0), call_id="", ticket="", actor="main")
+    assert str(data["reason"]).startswith(kept + "; tools: ")
+    assert ("Eve" in str(data)) == (argument == "user")
+
+
 def test_the_cost_is_kept_where_it_is_not_one() -> None:
     """A call that holds others counts for all of them, also when counts are rebuilt."""
     batch = Call("batch", nested=(Call("read"), Call("read")))
@@ -135,6 +156,8 @@ def test_text_is_cut_before_it_is_searched() -> None:
     """What is kept of a text has a limit, and says that it was cut."""
     assert told("x" * (MAX_TEXT_CHARS + 1)) == "x" * MAX_TEXT_CHARS + "…"
     assert told("x" * MAX_TEXT_CHARS) == "x" * MAX_TEXT_CHARS
+    for cut in range(120, 330):
+        assert "hunter" not in told(f"PASSWORD={'a' * cut} https://me:hunter22@host/", 100)
 
 
 def test_a_ticket_is_rebuilt_from_its_entry() -> None:

@@ -270,10 +270,14 @@ def _plain(path: Path, most_bytes: int) -> str | None:
         return None
     except OSError as error:
         raise ConfigError(f"`{path}` cannot be read: {said(error)}") from error
-    with os.fdopen(fd, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise ConfigError(f"`{path}` is not a plain file")
-        content = file.read(most_bytes + 1)
+        content = os.read(fd, most_bytes + 1)
+    except OSError as error:
+        raise ConfigError(f"`{path}` cannot be read: {said(error)}") from error
+    finally:
+        os.close(fd)
     if len(content) > most_bytes:
         raise ConfigError(f"`{path}` has more than {most_bytes} bytes")
     try:

@@ -74,7 +74,8 @@ def examine(command: str, environ: Mapping[str, str]) -> Examined:
     """
     adapter = adapter_for([command])
     program = shutil.which(command, path=environ.get("PATH", os.defpath))
-    found = Examined(adapter.name, tested=adapter.tested, point=adapter.point)
+    name = adapter.name if adapter.point else command  # any command is alike, so say which one
+    found = Examined(name, tested=adapter.tested, point=adapter.point)
     if program is None:
         return replace(found, text="it is not installed")
     if not adapter.point:

@@ -114,9 +114,11 @@ def _agents(named: list[str], as_json: bool) -> int:
 def _tell(each: Examined) -> None:
     times = [f"{took_s:.1f} s" for took_s in (each.took_s, each.helper_s) if took_s is not None]
     took = f", in {' and '.join(times)}" if times else ""
-    out(f"{paint(each.answer, _ANSWERS[each.answer])}  {each.agent}: {printable(each.text)}{took}")
+    agent, text = printable(each.agent), printable(each.text)
+    out(f"{paint(each.answer, _ANSWERS[each.answer])}  {agent}: {text}{took}")
     if each.program:
         version = printable(each.version) or "does not say its version"
-        out(f"    version   {version} (tested with {each.tested}), at {printable(each.program)}")
+        tested = f" (tested with {each.tested})" if each.tested else ""
+        out(f"    version   {version}{tested}, at {printable(each.program)}")
     if each.point:
         out(f"    held by   {each.point}")

@@ -117,7 +117,10 @@ SinceFile = Annotated[
 ]
 Quick = Annotated[
     bool,
-    typer.Option("--quick", help="Check links, tags and head, not the lines' JSON; --verify."),
+    typer.Option(
+        "--quick",
+        help="Check links, the tags over them and the head, not the lines' JSON; --verify.",
+    ),
 ]
 Jobs = Annotated[
     int,

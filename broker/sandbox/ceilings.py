@@ -69,6 +69,8 @@ def read_ceilings(texts: Sequence[str]) -> Ceilings:
         match = pattern.fullmatch(value)
         if match is None or not 0 < (number := int(match[1]) * units[match[2]]) < _MAX:
             raise InputError(f"`{text[:60]}`: write it as in {_SHOWN}")
+        if number < _LEAST.get(name, 0):
+            raise InputError(f"`{text[:60]}`: no process begins with less than {_LEAST_SHOWN}")
         if name in found:
             raise InputError(f"the limit `{key}` is given twice")
         found[name] = number
@@ -82,6 +84,8 @@ _KEYS: Final = {
     "wall": ("wall_s", re.compile(r"([0-9]{1,9})([smh])", re.ASCII), _TIME),
 }
 _SHOWN: Final = "memory=2G, processes=200, cpu=10m, wall=1h"
+_LEAST: Final = {"memory_bytes": 64 * 2**20}  # what carries to the proxy takes half of it itself
+_LEAST_SHOWN: Final = "memory=64M"
 
 
 class ControlGroup:

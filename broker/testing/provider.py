@@ -19,7 +19,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import httpx2
+try:
+    import httpx2
+except ImportError as error:
+    raise ImportError(
+        "`broker.testing` needs an extra: install `capability-broker[harness]`"
+    ) from error
 
 from broker.errors import BrokerError
 from broker.harness.items import Tool

@@ -88,7 +88,7 @@ def test_what_cannot_be_told(environ: dict[str, str]) -> None:
     """What is not installed, and what has no hook at all, is neither held nor not held."""
     assert examine("codex", {**environ, "PATH": "/nowhere"}).text == "it is not installed"
     found = examine("true", environ)
-    assert (found.answer, found.agent) == ("not known", "command")
+    assert (found.answer, found.agent) == ("not known", "true")
     assert "no hook" in found.text
     assert Examined("x").answer == "not known"
 

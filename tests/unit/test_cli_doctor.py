@@ -51,6 +51,10 @@ def test_an_agent_is_tried(
     assert document["agents"][1]["took_s"] > 0
     monkeypatch.setenv("FAKE_CLAUDE", "has no hook")
     assert broker("doctor", "--agent", program, "--agent", "/nowhere/codex").code == 1
+    other = broker("doctor", "--agent", "no\x1bsuch", "--agent", "true")
+    assert other.code == 2
+    assert other.out.startswith("not known  no\\x1bsuch: it is not installed\nnot known  true: ")
+    assert "tested with" not in other.out
 
 
 def test_all_agents_that_are_installed(

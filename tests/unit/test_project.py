@@ -107,6 +107,10 @@ def test_what_cannot_be_read_is_an_error(ground: Ground) -> None:
     with pytest.raises(ConfigError):
         ground.load()
     ground.file.unlink()
+    ground.file.mkdir()
+    with pytest.raises(ConfigError, match="plain file"):
+        ground.load()
+    ground.file.rmdir()
     os.mkfifo(ground.file)
     with pytest.raises(ConfigError, match="plain file"):
         ground.load()

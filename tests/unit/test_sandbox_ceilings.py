@@ -47,6 +47,14 @@ def test_what_is_not_understood_is_an_error(text: str) -> None:
         read_ceilings([text])
 
 
+@pytest.mark.parametrize("text", ["memory=1", "memory=65535K", "memory=63M"])
+def test_what_is_too_little_to_begin_with_is_an_error(text: str) -> None:
+    """A run that could only break is refused, by the least that it takes."""
+    with pytest.raises(InputError, match="memory=64M"):
+        read_ceilings([text])
+    assert read_ceilings(["memory=64M"]) == read_ceilings(["memory=65536K"])
+
+
 def test_a_key_given_twice_is_an_error() -> None:
     """Which of the two is meant cannot be told."""
     with pytest.raises(InputError, match="twice"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 
 import httpx2
 import pytest
@@ -14,6 +16,7 @@ from broker.harness.script import Script, read_script
 from broker.harness.tools import TOOLS
 from broker.records.recorder import Recorder
 from broker.records.store import RecordStore
+from broker.testing import provider as module
 from broker.testing.provider import ATTEMPTS, URL, ProviderError, ScriptedProvider, WireModels
 
 SCRIPT = read_script(
@@ -104,3 +107,10 @@ def test_the_provider_is_a_transport_of_the_library() -> None:
     with httpx2.Client(transport=ScriptedProvider(SCRIPT)) as client:
         answer = client.post(URL, json={"messages": [{"role": "user", "content": "hi"}]})
     assert answer.json()["stop_reason"] == "tool_use"
+
+
+def test_without_the_extra_the_answer_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the library is not installed, an author reads what to install."""
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(ImportError, match=r"capability-broker\[harness\]"):
+        runpy.run_path(module.__file__)

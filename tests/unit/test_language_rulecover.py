@@ -104,7 +104,7 @@ def test_what_takes_too_long_is_refused_by_name() -> None:
 
 
 def test_large_sets_count_as_the_work_that_they_are() -> None:
-    """Sets of hundreds held against each other take many steps, so no list holds up whoever asks."""
+    """Sets of hundreds take many steps to hold against each other, so no list holds up an asker."""
     optional = [Condition((Hop(f"o{n}", True), Hop("x")), values(1)) for n in range(4)]
 
     def on_days_but(day: int) -> Rule:

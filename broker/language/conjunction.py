@@ -66,7 +66,8 @@ def _value(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
     plain = [t for t in failed if isinstance(t, Values | Range | On)]
     if sets:
         first, *others = sets
-        asked = [_passing(t) for t in (*others, *ranges, *days)]
+        more: list[Values | Range | On] = [*others, *ranges, *days]
+        asked = [_passing(t) for t in more]
         refused = [_passing(t) for t in plain]
         for value in (*first.texts, *first.numbers, *first.flags):
             fits = all(passes(value) for passes in asked)

@@ -51,6 +51,16 @@ class _AgentGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """A request that is to be carried: its head, what came behind it, where to and for what."""
+
+    head: Head
+    rest: bytes
+    upstream: Upstream
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """What is left after an exchange: bytes of the next request, and what can be used again."""
 
@@ -65,10 +75,7 @@ class Exchange:
 
     Args:
         near: the agent's connection.
-        head: the head of its request.
-        rest: what came behind it already.
-        target: what the upstream is asked for.
-        upstream: where it goes.
+        order: the request.
         passing: what is remembered of it.
         watcher: who is told.
         clock: a monotonic clock, in nanoseconds.
@@ -77,19 +84,16 @@ class Exchange:
     def __init__(
         self,
         near: socket.socket,
-        head: Head,
-        rest: bytes,
-        target: str,
-        upstream: Upstream,
+        order: Order,
         passing: Passing,
         watcher: Watcher,
         clock: Clock,
     ) -> None:
         self._near = near
-        self._head = head
-        self._rest = rest
-        self._target = target
-        self._upstream = upstream
+        self._head = head = order.head
+        self._rest = order.rest
+        self._target = order.target
+        self._upstream = order.upstream
         self._passing = passing
         self._watcher = watcher
         self._clock = clock
@@ -128,10 +132,10 @@ class Exchange:
             return self._broken(used, f"the connection failed: {_why(error)}")
         self._over()
         whole = self._answer is not None and self._answer.done and self._request.done
-        if not (whole and self._far_again and self._passing.failure is None):
-            used.socket.close()
-            used = None
-        return Ended(self._rest, used, self._again and self._request.done and whole)
+        if whole and self._far_again and self._passing.failure is None:
+            return Ended(self._rest, used, self._again)
+        used.socket.close()
+        return Ended(self._rest, None, whole and self._again)
 
     def _over(self) -> None:
         self._tell_asked()
@@ -160,9 +164,7 @@ class Exchange:
         try:
             self._near.settimeout(REFUSED_S)
             while not self._request.done:
-                if not self._rest and not (data := self._near.recv(READ_BYTES)):
-                    raise _AgentGone
-                self._take_request(self._rest or data)
+                self._take_request(self._rest or _received(self._near))
             self._near.sendall(refusal(status, "upstream_unreachable", why, close=not again))
         except (OSError, WireError, _AgentGone):
             again = False
@@ -354,6 +356,13 @@ class Exchange:
             except OSError:
                 raise _AgentGone from None
             self._to_near = self._to_near[sent:] if sent < len(self._to_near) else b""
+
+
+def _received(near: socket.socket) -> bytes:
+    data = near.recv(READ_BYTES)
+    if not data:
+        raise _AgentGone
+    return data
 
 
 def readable_codings(value: bytes) -> bytes:

@@ -32,7 +32,9 @@ HOP: Final = frozenset(
     )
 )
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
-_TOKEN: Final = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_TOKEN: Final = frozenset(
+    b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
 _MAX_LINE_BYTES: Final = 8_192  # bytes of the line before a chunk, or of a field behind the last
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 

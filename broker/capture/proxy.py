@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from broker.boundary import contained
-from broker.capture.exchange import Ended, Exchange, refusal
+from broker.capture.exchange import Ended, Exchange, Order, refusal
 from broker.capture.http1 import Head, WireError, request_head, split_head
 from broker.capture.passing import Clock, Passing, Watcher, marks_of
 from broker.capture.tape import Tape
@@ -227,10 +227,8 @@ class ModelProxy:
             Tape(self._folder),
             self._clock(),
         )
-        exchange = Exchange(
-            near, head, rest, _asked_for(upstream, inner), upstream, passing, self._watcher,
-            self._clock,
-        )  # fmt: skip
+        order = Order(head, rest, upstream, _asked_for(upstream, inner))
+        exchange = Exchange(near, order, passing, self._watcher, self._clock)
         return exchange.run(link, self._environ)
 
     def _named(self, target: str) -> tuple[str, str]:

@@ -92,7 +92,9 @@ class Tape:
                 self._parts.append(bytes(part))
                 return
             # It has no name: nobody can open it, and the kernel frees it when we end.
-            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115 - it is open until it is read
+                dir=self._folder, buffering=0
+            )
             self._file.write(b"".join(self._parts))
             self._parts = []
         rest = part

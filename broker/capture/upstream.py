@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import proxy_bypass_environment
 
 from broker.capture.http1 import WireError, answer_head, split_head
 from broker.errors import InputError
@@ -154,13 +153,26 @@ def proxy_for(upstream: Upstream, environ: Mapping[str, str]) -> SplitResult | N
     named = _either(environ, f"{upstream.scheme}_proxy") or _either(environ, "all_proxy")
     if not named:
         return None
-    bypass = proxy_bypass_environment(upstream.host, {"no": _either(environ, "no_proxy")})
-    if bypass or upstream.host in ("127.0.0.1", "::1", "localhost"):
+    if _reached_directly(upstream, _either(environ, "no_proxy")):
         return None
     split = urlsplit(named if "://" in named else f"http://{named}")
     if split.scheme != "http" or not split.hostname:
         raise OSError(f"the proxy that the environment names is of another kind: {split.scheme}")
     return split
+
+
+def _reached_directly(upstream: Upstream, listed: str) -> bool:
+    """Return whether `no_proxy` names an upstream: itself, a domain that it is in, or all."""
+    host = upstream.host.lower()
+    if host in ("127.0.0.1", "::1", "localhost"):
+        return True
+    for entry in filter(None, (each.strip().lower() for each in listed.split(","))):
+        name = entry.removeprefix("*").removeprefix(".")
+        if entry == "*" or host in (entry, name) or host.endswith(f".{name}"):
+            return True
+        if entry in (upstream.where, f".{upstream.where}"):
+            return True
+    return False
 
 
 def _either(environ: Mapping[str, str], name: str) -> str:
@@ -181,7 +193,9 @@ def _allowed(proxy: SplitResult) -> tuple[tuple[bytes, bytes], ...]:
     return ((b"Proxy-Authorization", b"Basic " + base64.b64encode(said.encode())),)
 
 
-def _tunnel(made: socket.socket, upstream: Upstream, fields: tuple[tuple[bytes, bytes], ...]) -> None:
+def _tunnel(
+    made: socket.socket, upstream: Upstream, fields: tuple[tuple[bytes, bytes], ...]
+) -> None:
     host = f"[{upstream.host}]" if ":" in upstream.host else upstream.host
     place = f"{host}:{upstream.port}".encode()
     lines = [b"CONNECT " + place + b" HTTP/1.1", b"Host: " + place]

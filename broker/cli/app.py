@@ -16,6 +16,7 @@ from broker.cli import (
     mcp,
     policy,
     receiptgroup,
+    record,
     run,
     scope,
     sessions,
@@ -38,6 +39,7 @@ Start with:
 
 ORDER = (
     "run",
+    "record",
     "init",
     "mcp",
     "check",
@@ -97,6 +99,11 @@ app.command(
     epilog=run.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command(
+    "record",
+    epilog=record.EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+)(record.record)
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command(
     "mcp",

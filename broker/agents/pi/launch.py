@@ -23,6 +23,7 @@ from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.hooks import AgentHook
+from broker.agents.models import Front, Redirected
 from broker.agents.pi.canary import canary
 from broker.agents.pi.hook import NAME, PiDialect
 from broker.agents.plugin import Plugged
@@ -144,6 +145,12 @@ class PiLaunch:
             self._plugged.awaited(SILENCE_S)
         added = ("--no-extensions", "-e", os.fspath(extension))
         return Prepared((launch.command[0], *added, *arguments))
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Leave it alone: its models stand in files that it also keeps credentials in."""
+        return Redirected(
+            prepared, off="where its models are stands in files of its own, which are left alone"
+        )
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

@@ -68,8 +68,13 @@ def _message(message: Mapping[str, object]) -> Message:
     calls = tuple(_calls(message))
     # Some send no content beside calls, some an empty one: the same message.
     content = texts(message.get("content")) or message.get("content") or ""
-    said = [role, content, [[c.id, c.name, c.arguments] for c in calls], message.get("tool_call_id")]
-    results = ()
+    said = [
+        role,
+        content,
+        [[c.id, c.name, c.arguments] for c in calls],
+        message.get("tool_call_id"),
+    ]
+    results: tuple[Result, ...] = ()
     if role == "tool":
         name = text_of(message.get("name"))
         results = (Result(text_of(message.get("tool_call_id")), name, message.get("content")),)

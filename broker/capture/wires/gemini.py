@@ -16,7 +16,6 @@ from broker.capture.wires.said import (
     rows,
     table,
     text_of,
-    texts,
     value_of,
 )
 from broker.records.apis import events
@@ -52,8 +51,10 @@ class Gemini:
     def reply(self, text: str, *, stream: bool) -> Reply:
         """Return what an answer says. A stream without events is a list of answers."""
         whole = value_of(text) if not stream or text.lstrip()[:1] in ("[", "{") else None
-        chunks = list(map(table, events(text))) if whole is None else rows(
-            whole if isinstance(whole, list) else [whole]
+        chunks = (
+            list(map(table, events(text)))
+            if whole is None
+            else rows(whole if isinstance(whole, list) else [whole])
         )
         said: list[str] = []
         calls: list[Called] = []

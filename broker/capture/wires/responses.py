@@ -35,8 +35,12 @@ class Responses:
         """Return what a request says."""
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else rows(given)
-        more = [tool for item in items if item.get("type") == "additional_tools"
-                for tool in rows(item.get("tools"))]
+        more = [
+            tool
+            for item in items
+            if item.get("type") == "additional_tools"
+            for tool in rows(item.get("tools"))
+        ]
         tools = names(
             tool.get("name") or tool.get("type") for tool in [*rows(body.get("tools")), *more]
         )
@@ -66,7 +70,9 @@ class Responses:
 def _message(item: Mapping[str, object]) -> Message:
     kind = text_of(item.get("type")) or "message"
     # The provider's own names of items are sent again or not.
-    known = digest({key: value for key, value in item.items() if key not in ("id", "type")} | {"type": kind})
+    known = digest(
+        {key: value for key, value in item.items() if key not in ("id", "type")} | {"type": kind}
+    )
     if kind in _CALLS:
         return Message("model", known, (_called(item),))
     if kind.endswith("_output"):

@@ -18,7 +18,9 @@ from typing import Final, Literal, Protocol
 from broker.records.model import Failure
 
 # What providers and agents put beside a content, and may change when it is sent again.
-_BESIDE: Final = frozenset(("cache_control", "status", "internal_chat_message_metadata_passthrough"))
+_BESIDE: Final = frozenset(
+    ("cache_control", "status", "internal_chat_message_metadata_passthrough")
+)
 
 Who = Literal["user", "model"]
 

@@ -32,7 +32,7 @@ GEMINI: Final = "https://generativelanguage.googleapis.com"
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelAddress:
     """
     A model's address as the person configured it, under a name for our own paths.
 
@@ -49,13 +49,13 @@ class Redirected:
     """How an agent is started so that it asks us, and which models we stand for; or why not."""
 
     prepared: Prepared
-    models: tuple[Model, ...] = ()
+    models: tuple[ModelAddress, ...] = ()
     off: str = ""
 
 
 def pointed(
     prepared: Prepared,
-    models: Sequence[Model],
+    models: Sequence[ModelAddress],
     variables: Mapping[str, str],
     environ: Mapping[str, str],
     keys: Sequence[str] = (),
@@ -70,7 +70,8 @@ def pointed(
         environ: the environment of the run.
         keys: the variables that hold a key of these models and of nothing else.
 
-    >>> found = pointed(Prepared(("a",)), [Model("m", "http://x")], {}, {"KEY": "k"}, ["KEY"])
+    >>> model = ModelAddress("m", "http://x")
+    >>> found = pointed(Prepared(("a",)), [model], {}, {"KEY": "k"}, ["KEY"])
     >>> list(found.models[0].keys.values()), found.prepared.tokens
     (['k'], ('KEY',))
     """
@@ -102,6 +103,6 @@ def anywhere(prepared: Prepared, front: Front, environ: Mapping[str, str]) -> Re
         ("openai", "OPENAI_BASE_URL", OPENAI),
         ("gemini", "GOOGLE_GEMINI_BASE_URL", GEMINI),
     )
-    models = [Model(name, environ.get(variable) or url) for name, variable, url in known]
+    models = [ModelAddress(name, environ.get(variable) or url) for name, variable, url in known]
     variables = {variable: front(name) for name, variable, _ in known}
     return pointed(prepared, models, variables, environ)

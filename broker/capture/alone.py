@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -57,8 +58,9 @@ def record(
     found = Home.find(given) if home is None else home
     program = program_of(command, given)
     adapter = adapter_for(command)
-    launch = Launch(tuple(command), given, Path.cwd(), found.runs, Path(os.devnull))
-    with Child() as child:
+    with Child() as child, tempfile.TemporaryDirectory(prefix="broker-record-") as made:
+        # What an agent needs for this run, a copy of a key perhaps, goes when the run is over.
+        launch = Launch(tuple(command), given, Path.cwd(), Path(made), Path(os.devnull))
         recording = Recording.begin(found.runs, launch, adapter, streams.say)
         if recording is None:
             raise TraceError("nothing can be recorded, and nothing was started")

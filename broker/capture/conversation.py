@@ -18,12 +18,12 @@ time that a model made it, and each result once for each call; memory is bounded
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from broker.capture.wires.said import Asked, Called, Message, Reply, Result
+from broker.capture.wires.said import CallResult, ModelCall, SaidMessage, SaidReply, SaidRequest
 from broker.limits import MAX_CAPTURE_CALLS, MAX_CAPTURE_CONVERSATIONS
 
 MAIN: Final = "main"
@@ -44,7 +44,8 @@ class Conversation:
     One conversation, as far as it is kept in mind.
 
     ``sent`` is what its last request sent, ``waiting`` how many of its requests are unanswered,
-    ``open`` the calls whose results have not come back, and ``known`` the ids of all its calls.
+    ``open`` the calls whose results have not come back, ``known`` what each id of a call stands
+    for: itself, or our name of a call that came without one; ``nameless`` such names.
     """
 
     name: str
@@ -56,20 +57,27 @@ class Conversation:
     waiting: int = 0
     finished: bool = False  # its last answer was whole and made no call
     made: int = 0  # calls whose provider gives them no id
-    open: OrderedDict[str, Called] = field(default_factory=OrderedDict)
-    known: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    nameless: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_CAPTURE_CALLS))
+    open: OrderedDict[str, ModelCall] = field(default_factory=OrderedDict)
+    known: OrderedDict[str, str] = field(default_factory=OrderedDict)
 
-    def issue(self, call: Called) -> Called:
+    def issue(self, call: ModelCall) -> ModelCall:
         """Keep in mind that a call was made, and return it with an id."""
         if not call.id:
             call = replace(call, id=f"{self.name}-{self.made}")
             self.made += 1
-        for kept in (self.open, self.known):
-            if len(kept) >= MAX_CAPTURE_CALLS:
-                kept.popitem(last=False)
+            self.nameless.append(call.id)
+        if len(self.open) >= MAX_CAPTURE_CALLS:
+            self.open.popitem(last=False)
         self.open[call.id] = call
-        self.known[call.id] = None
+        self.name_call(call.id, call.id)
         return call
+
+    def name_call(self, id_: str, ours: str) -> None:
+        """Keep in mind which call an id stands for."""
+        if len(self.known) >= MAX_CAPTURE_CALLS:
+            self.known.popitem(last=False)
+        self.known[id_] = ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +89,8 @@ class New:
     """
 
     name: str
-    results: tuple[Result, ...] = ()
-    calls: tuple[Called, ...] = ()
+    results: tuple[CallResult, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
     anew: bool = False
 
 
@@ -103,9 +111,8 @@ def owner_of(marks: Mapping[str, str]) -> Owner:
     if "thread-id" in marks or "x-codex-parent-thread-id" in marks:
         helper = bool(marks.get("x-codex-parent-thread-id") or marks.get("x-openai-subagent"))
         return Owner(f"thread {marks.get('thread-id', '')}", helper)
-    if "x-interaction-type" in marks:
-        helper = marks["x-interaction-type"] == "conversation-subagent"
-        return Owner(f"task {marks.get('x-agent-task-id', '')}" if helper else "task", helper)
+    if marks.get("x-interaction-type") == "conversation-subagent":
+        return Owner("subagent", helper=True)
     return Owner()
 
 
@@ -114,16 +121,16 @@ class Conversations:
     The conversations of one run.
 
     >>> from broker.capture.wires.said import digest
-    >>> hello = Asked("m", (Message("user", digest("hello")),), ("read",), "frame")
+    >>> hello = SaidRequest("m", (SaidMessage("user", digest("hello")),), ("read",), "frame")
     >>> seen = Conversations()
     >>> seen.asked("openai.chat", hello, Owner()).name
     'main'
-    >>> seen.answered("main", Reply("", (Called("c1", "read", {}),)))
-    (Called(id='c1', name='read', arguments={}),)
-    >>> told = Message("user", digest("told"), (), (Result("c1", "", "text"),))
-    >>> more = Asked("m", (*hello.messages, told), ("read",), "frame")
+    >>> seen.answered("main", SaidReply("", (ModelCall("c1", "read", {}),)))
+    (ModelCall(id='c1', name='read', arguments={}),)
+    >>> told = SaidMessage("user", digest("told"), (), (CallResult("c1", "", "text"),))
+    >>> more = SaidRequest("m", (*hello.messages, told), ("read",), "frame")
     >>> [seen.asked("openai.chat", more, Owner()).results for _ in range(2)]
-    [(Result(id='c1', name='read', content='text', failed=None),), ()]
+    [(CallResult(id='c1', name='read', content='text', failed=None),), ()]
     """
 
     def __init__(self) -> None:
@@ -131,7 +138,7 @@ class Conversations:
         self._helpers = 0
         self._asides = 0
 
-    def asked(self, api: str, asked: Asked, owner: Owner) -> New:
+    def asked(self, api: str, asked: SaidRequest, owner: Owner) -> New:
         """Take in a request, and return which conversation it is of and what it brings."""
         found, shared = self._found(api, asked, owner)
         anew = False
@@ -150,7 +157,7 @@ class Conversations:
         self._all.move_to_end(found.name)
         return New(found.name, results, calls, anew)
 
-    def answered(self, name: str, reply: Reply) -> tuple[Called, ...]:
+    def answered(self, name: str, reply: SaidReply) -> tuple[ModelCall, ...]:
         """Take in the answer to a conversation's request, and return the calls that it makes."""
         found = self._all.get(name)
         if found is None:
@@ -159,21 +166,22 @@ class Conversations:
         found.finished = reply.failure is None and not reply.calls
         return tuple(found.issue(call) for call in reply.calls)
 
-    def _found(self, api: str, asked: Asked, owner: Owner) -> tuple[Conversation | None, int]:
+    def _found(self, api: str, asked: SaidRequest, owner: Owner) -> tuple[Conversation | None, int]:
         """Return the conversation that a request goes on with, and how much they share."""
         ids = {result.id for m in asked.messages[-_LATEST:] for result in m.results}
         best: Conversation | None = None
         rank = (False, 0)
         for each in reversed(self._all.values()):  # of equal ones, the latest
-            if each.api != api or each.owner != owner:
+            if each.api != api:
                 continue
             shared = _shared(each.sent, asked.messages)
             mine = not ids.isdisjoint(each.open)
-            if (mine or _goes_on(each, asked, shared)) and (mine, shared) > rank:
+            theirs = each.owner == owner and _goes_on(each, asked, shared)
+            if (mine or theirs) and (mine, shared) > rank:
                 best, rank = each, (mine, shared)
         return best, rank[1]
 
-    def _begun(self, api: str, asked: Asked, owner: Owner) -> Conversation:
+    def _begun(self, api: str, asked: SaidRequest, owner: Owner) -> Conversation:
         """Return the conversation that a request begins, or begins anew."""
         main = self._all.get(MAIN)
         if not asked.tools:
@@ -192,7 +200,7 @@ class Conversations:
         return made
 
 
-def _shared(sent: Sequence[str], messages: Sequence[Message]) -> int:
+def _shared(sent: Sequence[str], messages: Sequence[SaidMessage]) -> int:
     """Return how many messages two requests begin with alike."""
     pairs = enumerate(zip(sent, messages, strict=False))
     return next(
@@ -200,7 +208,7 @@ def _shared(sent: Sequence[str], messages: Sequence[Message]) -> int:
     )
 
 
-def _goes_on(each: Conversation, asked: Asked, shared: int) -> bool:
+def _goes_on(each: Conversation, asked: SaidRequest, shared: int) -> bool:
     """Return whether a request that shares a beginning with a conversation goes on with it."""
     if not shared or shared < len(each.sent) - (_MOVING if len(each.sent) > 2 * _MOVING else 0):
         return False
@@ -211,30 +219,43 @@ def _goes_on(each: Conversation, asked: Asked, shared: int) -> bool:
     return not each.finished and not each.waiting
 
 
-def _is_of(main: Conversation, api: str, asked: Asked, owner: Owner) -> bool:
+def _is_of(main: Conversation, api: str, asked: SaidRequest, owner: Owner) -> bool:
     """Return whether a request that shares nothing with the main conversation is still its own."""
     alike = (main.api, main.owner) == (api, owner)
     return alike and not main.waiting and (bool(owner.key) or main.frame == asked.frame)
 
 
-def _unseen(found: Conversation, fresh: Sequence[Message]) -> Iterator[Called]:
+def _unseen(found: Conversation, fresh: Sequence[SaidMessage]) -> Iterator[ModelCall]:
     """Yield the calls that the model made, as its agent says, in an answer that was not read."""
     for message in fresh:
         for call in message.calls:
-            if call.id and call.id not in found.known:
+            if not call.id or call.id in found.known:
+                continue
+            # An agent may give an id of its own to a call that came without one.
+            ours = next((i for i in found.nameless if _alike(found.open.get(i), call)), None)
+            if ours is None:
                 yield found.issue(call)
+            else:
+                found.nameless.remove(ours)
+                found.name_call(call.id, ours)
 
 
-def _told(found: Conversation, fresh: Sequence[Message]) -> Iterator[Result]:
+def _alike(one: ModelCall | None, other: ModelCall) -> bool:
+    return one is not None and (one.name, one.arguments) == (other.name, other.arguments)
+
+
+def _told(found: Conversation, fresh: Sequence[SaidMessage]) -> Iterator[CallResult]:
     """Yield the results that come back for the first time."""
     last = {r.id: r for message in fresh for r in message.results if r.id}
     for id_, result in last.items():
-        call = found.open.pop(id_, None)
+        call = found.open.pop(found.known.get(id_, id_), None)
         if call is not None:
-            yield replace(result, name=result.name or call.name)
+            yield replace(result, id=call.id, name=result.name or call.name)
     nameless = [r for message in fresh for r in message.results if not r.id]
     for result in nameless:  # they come in the order of their calls
         id_ = next((i for i, call in found.open.items() if call.name == result.name), "")
         if id_:
             del found.open[id_]
+            if id_ in found.nameless:
+                found.nameless.remove(id_)
             yield replace(result, id=id_)

@@ -26,9 +26,9 @@ from typing import Final
 from broker.capture.http1 import (
     CHUNKED,
     TO_END,
-    Body,
+    BodyFraming,
     Field,
-    Head,
+    HttpHead,
     WireError,
     answer_head,
     answer_length,
@@ -36,8 +36,8 @@ from broker.capture.http1 import (
     spelled,
     split_head,
 )
-from broker.capture.passing import Clock, Passing, Watcher, marks_of
-from broker.capture.upstream import Link, Upstream, connect
+from broker.capture.passing import Clock, Passage, Watcher, marks_of
+from broker.capture.upstream import ModelUpstream, UpstreamLink, connect
 from broker.records.failures import failed
 
 READ_BYTES: Final = 262_144  # bytes that are read at once
@@ -51,21 +51,21 @@ class _AgentGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CarryOrder:
     """A request that is to be carried: its head, what came behind it, where to and for what."""
 
-    head: Head
+    head: HttpHead
     rest: bytes
-    upstream: Upstream
+    upstream: ModelUpstream
     target: str
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExchangeEnd:
     """What is left after an exchange: bytes of the next request, and what can be used again."""
 
     rest: bytes
-    link: Link | None
+    link: UpstreamLink | None
     again: bool
 
 
@@ -84,8 +84,8 @@ class Exchange:
     def __init__(
         self,
         near: socket.socket,
-        order: Order,
-        passing: Passing,
+        order: CarryOrder,
+        passing: Passage,
         watcher: Watcher,
         clock: Clock,
     ) -> None:
@@ -98,8 +98,8 @@ class Exchange:
         self._watcher = watcher
         self._clock = clock
         self._parts: list[memoryview] = []
-        self._request = Body(request_length(head), self._parts.append)
-        self._answer: Body | None = None
+        self._request = BodyFraming(request_length(head), self._parts.append)
+        self._answer: BodyFraming | None = None
         self._begun = b""  # of the head of the answer
         self._to_near = b""
         self._to_far = b""
@@ -109,7 +109,7 @@ class Exchange:
 
     # ── the whole of it ──
 
-    def run(self, link: Link | None, environ: Mapping[str, str]) -> Ended:
+    def run(self, link: UpstreamLink | None, environ: Mapping[str, str]) -> ExchangeEnd:
         """
         Carry the request and its answer.
 
@@ -133,9 +133,9 @@ class Exchange:
         self._over()
         whole = self._answer is not None and self._answer.done and self._request.done
         if whole and self._far_again and self._passing.failure is None:
-            return Ended(self._rest, used, self._again)
+            return ExchangeEnd(self._rest, used, self._again)
         used.socket.close()
-        return Ended(self._rest, None, whole and self._again)
+        return ExchangeEnd(self._rest, None, whole and self._again)
 
     def _over(self) -> None:
         self._tell_asked()
@@ -147,16 +147,16 @@ class Exchange:
             self._asked = True
             self._watcher.asked(self._passing)
 
-    def _broken(self, link: Link, why: str) -> Ended:
+    def _broken(self, link: UpstreamLink, why: str) -> ExchangeEnd:
         """End an exchange whose upstream failed: before its answer began that can be told."""
         link.socket.close()
         if self._answer is None:
             return self._refused(502, why)
         self._passing.failure = failed("network", why)
         self._over()
-        return Ended(b"", None, again=False)
+        return ExchangeEnd(b"", None, again=False)
 
-    def _refused(self, status: int, why: str) -> Ended:
+    def _refused(self, status: int, why: str) -> ExchangeEnd:
         """Answer in the upstream's place, once the request is here."""
         self._passing.failure = failed("network", why)
         self._passing.status = status
@@ -169,11 +169,11 @@ class Exchange:
         except (OSError, WireError, _AgentGone):
             again = False
         self._over()
-        return Ended(self._rest, None, again)
+        return ExchangeEnd(self._rest, None, again)
 
     # ── there ──
 
-    def _carry(self, link: Link) -> None:
+    def _carry(self, link: UpstreamLink) -> None:
         far = link.socket
         self._near.setblocking(False)
         far.setblocking(False)
@@ -252,7 +252,7 @@ class Exchange:
                 return
             self._to_far = self._to_far[sent:]
 
-    def _onward(self, link: Link) -> bytes:
+    def _onward(self, link: UpstreamLink) -> bytes:
         """Return the head of the request as the upstream gets it."""
         fields: list[Field] = []
         host = self._upstream.authority.encode()
@@ -322,7 +322,7 @@ class Exchange:
             self._passing.answer.take(part)
         self._parts.clear()
 
-    def _heard(self, head: Head) -> bytes:
+    def _heard(self, head: HttpHead) -> bytes:
         """Take in a head of the upstream's, and return it as the agent gets it."""
         status = head.words[1]
         if status == b"101":
@@ -332,7 +332,7 @@ class Exchange:
         length = answer_length(head, self._head.words[0])
         if self._request.done is False:
             self._again = False  # it answers before it has heard all; then both are closed
-        self._answer = Body(length, self._parts.append)
+        self._answer = BodyFraming(length, self._parts.append)
         self._passing.status = int(status)
         self._passing.told = marks_of(head)
         old = head.words[0] != b"HTTP/1.1"

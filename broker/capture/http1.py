@@ -44,7 +44,7 @@ class WireError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HttpHead:
     """
     A head: the three words of its first line, and its fields as they were spelled.
 
@@ -70,8 +70,9 @@ class Head:
         """
         Return the fields that are passed on: all but those of this hop.
 
-        >>> Head((b"GET", b"/", b"HTTP/1.1"), ((b"Connection", b"x-a"), (b"X-A", b"1"))).onward()
-        []
+        >>> fields = ((b"Connection", b"x-a"), (b"X-A", b"1"), (b"X-B", b"2"))
+        >>> HttpHead((b"GET", b"/", b"HTTP/1.1"), fields).onward()
+        [(b'X-B', b'2')]
         """
         own = HOP | (self.listed(b"connection") - _FRAMING)
         return [field for field in self.fields if field[0].lower() not in own]
@@ -97,7 +98,7 @@ def split_head(data: bytes) -> tuple[bytes, bytes] | None:
     return data[start:end], data[end + 4 :]
 
 
-def request_head(block: bytes) -> Head:
+def request_head(block: bytes) -> HttpHead:
     """
     Return the head of a request.
 
@@ -111,10 +112,10 @@ def request_head(block: bytes) -> Head:
     words = first.split(b" ")
     if len(words) != 3 or not words[0] or not _TOKEN.issuperset(words[0]) or not words[1]:
         raise WireError("its first line is no `METHOD TARGET HTTP/1.1`")
-    return Head((words[0], words[1], words[2]), fields)
+    return HttpHead((words[0], words[1], words[2]), fields)
 
 
-def answer_head(block: bytes) -> Head:
+def answer_head(block: bytes) -> HttpHead:
     """
     Return the head of an answer.
 
@@ -129,7 +130,7 @@ def answer_head(block: bytes) -> Head:
     status, _, reason = rest.partition(b" ")
     if not version.startswith(b"HTTP/1.") or len(status) != 3 or not status.isdigit():
         raise WireError("the answer is no HTTP/1.1")
-    return Head((version, status, reason), fields)
+    return HttpHead((version, status, reason), fields)
 
 
 def _parsed(block: bytes) -> tuple[bytes, tuple[Field, ...]]:
@@ -156,7 +157,7 @@ def spelled(words: Iterable[bytes], fields: Iterable[Field]) -> bytes:
     return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
-def request_length(head: Head) -> Length:
+def request_length(head: HttpHead) -> Length:
     """
     Return how long the body of a request is.
 
@@ -167,7 +168,7 @@ def request_length(head: Head) -> Length:
     return 0 if found is None else found
 
 
-def answer_length(head: Head, method: bytes) -> Length:
+def answer_length(head: HttpHead, method: bytes) -> Length:
     """
     Return how long the body of an answer to a method is.
 
@@ -181,7 +182,7 @@ def answer_length(head: Head, method: bytes) -> Length:
     return TO_END if found is None else found
 
 
-def _told(head: Head) -> Length | None:
+def _told(head: HttpHead) -> Length | None:
     codings = head.all(b"transfer-encoding")
     lengths = head.all(b"content-length")
     if codings:
@@ -198,7 +199,7 @@ def _told(head: Head) -> Length | None:
     return int(text)
 
 
-class Body:
+class BodyFraming:
     """
     Follows one body through its framing, and hands its content out.
 
@@ -206,7 +207,7 @@ class Body:
         length: how long it is.
         take: is given each stretch of content.
 
-    >>> body = Body("chunked", lambda part: print(bytes(part)))
+    >>> body = BodyFraming("chunked", lambda part: print(bytes(part)))
     >>> body.feed(b"3\\r\\nabc\\r\\n0\\r\\n\\r\\nnext"), body.done
     b'abc'
     (13, True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from broker.capture.http1 import Head
+from broker.capture.http1 import HttpHead
 from broker.capture.tape import Tape
 from broker.records.model import Failure
 
@@ -24,14 +24,14 @@ MARKS: Final = frozenset(
         *(b"content-type", b"content-encoding"),
         *(b"x-claude-code-agent-id", b"x-claude-code-session-id"),
         *(b"x-codex-parent-thread-id", b"x-openai-subagent", b"thread-id", b"session-id"),
-        *(b"x-interaction-type", b"x-agent-task-id", b"x-session-id", b"x-parent-session-id"),
+        *(b"x-interaction-type", b"x-session-id", b"x-parent-session-id"),
     )
 )
 _MAX_MARK_CHARS: Final = 256
 
 
 @dataclass(slots=True)
-class Passing:
+class Passage:
     """
     One request and its answer. The times are in nanoseconds of a monotonic clock.
 
@@ -56,11 +56,11 @@ class Passing:
 class Watcher(Protocol):
     """Is told of what passes, in the thread that carries it: it must return at once."""
 
-    def asked(self, passing: Passing) -> None:
+    def asked(self, passing: Passage) -> None:
         """The request is through, or will come no further."""
         ...
 
-    def answered(self, passing: Passing) -> None:
+    def answered(self, passing: Passage) -> None:
         """The answer is through, or will come no further."""
         ...
 
@@ -72,11 +72,11 @@ class Watcher(Protocol):
 Clock = Callable[[], int]
 
 
-def marks_of(head: Head) -> dict[str, str]:
+def marks_of(head: HttpHead) -> dict[str, str]:
     """
     Return what is remembered of the fields of a head.
 
-    >>> marks_of(Head((b"", b"", b""), ((b"X-Session-Id", b"s"), (b"X-Api-Key", b"k"))))
+    >>> marks_of(HttpHead((b"", b"", b""), ((b"X-Session-Id", b"s"), (b"X-Api-Key", b"k"))))
     {'x-session-id': 's'}
     """
     found = ((name.lower(), value) for name, value in head.fields)

@@ -32,11 +32,11 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from broker.boundary import contained
-from broker.capture.exchange import Ended, Exchange, Order, refusal
-from broker.capture.http1 import Head, WireError, request_head, split_head
-from broker.capture.passing import Clock, Passing, Watcher, marks_of
+from broker.capture.exchange import CarryOrder, Exchange, ExchangeEnd, refusal
+from broker.capture.http1 import HttpHead, WireError, request_head, split_head
+from broker.capture.passing import Clock, Passage, Watcher, marks_of
 from broker.capture.tape import Tape
-from broker.capture.upstream import Link, Upstream
+from broker.capture.upstream import ModelUpstream, UpstreamLink
 from broker.errors import LaunchError
 from broker.limits import MAX_CAPTURE_CONNECTIONS
 
@@ -60,7 +60,7 @@ class _Kept(NamedTuple):
     """A connection to a model that can be used again, and since when it is idle."""
 
     name: str
-    link: Link
+    link: UpstreamLink
     since_s: float
 
 
@@ -84,7 +84,7 @@ class ModelProxy:
         watcher: Watcher,
         clock: Clock = time.monotonic_ns,
     ) -> None:
-        self.upstreams: dict[str, Upstream] = {}
+        self.upstreams: dict[str, ModelUpstream] = {}
         self.port = 0
         self._word = word
         self._environ = dict(environ)
@@ -201,8 +201,8 @@ class ModelProxy:
                 kept.link.socket.close()
 
     def _exchanged(
-        self, near: socket.socket, head: Head, rest: bytes, kept: _Kept | None
-    ) -> Ended | None:
+        self, near: socket.socket, head: HttpHead, rest: bytes, kept: _Kept | None
+    ) -> ExchangeEnd | None:
         """Carry one request, or answer that it is none of ours; then None."""
         method, target = head.words[0].decode(), head.words[1].decode("latin-1")
         name, inner = self._named(target)
@@ -218,7 +218,7 @@ class ModelProxy:
             _answer(near, refusal(505, "invalid_request_error", "HTTP/1.1 is spoken", close=True))
             return None
         link = _usable(kept, name)
-        passing = Passing(
+        passing = Passage(
             name,
             method,
             path,
@@ -227,7 +227,7 @@ class ModelProxy:
             Tape(self._folder),
             self._clock(),
         )
-        order = Order(head, rest, upstream, _asked_for(upstream, inner))
+        order = CarryOrder(head, rest, upstream, _asked_for(upstream, inner))
         exchange = Exchange(near, order, passing, self._watcher, self._clock)
         return exchange.run(link, self._environ)
 
@@ -239,7 +239,7 @@ class ModelProxy:
         return name, f"/{more[0]}"
 
 
-def _next_head(near: socket.socket, data: bytes) -> tuple[Head | None, bytes]:
+def _next_head(near: socket.socket, data: bytes) -> tuple[HttpHead | None, bytes]:
     """
     Wait for the head of the next request, and return it with what is behind it.
 
@@ -257,7 +257,7 @@ def _next_head(near: socket.socket, data: bytes) -> tuple[Head | None, bytes]:
     return None, b""
 
 
-def _usable(kept: _Kept | None, name: str) -> Link | None:
+def _usable(kept: _Kept | None, name: str) -> UpstreamLink | None:
     """Return a kept connection if it leads to the right place and nothing has happened to it."""
     if kept is None:
         return None
@@ -270,7 +270,7 @@ def _usable(kept: _Kept | None, name: str) -> Link | None:
     return None
 
 
-def _passed_on(head: Head, path: str) -> bool:
+def _passed_on(head: HttpHead, path: str) -> bool:
     """Return whether a model is asked by a request."""
     if b"upgrade" in head.listed(b"connection") or head.all(b"upgrade"):
         return False
@@ -280,7 +280,7 @@ def _passed_on(head: Head, path: str) -> bool:
     return method in (b"GET", b"HEAD") and (path.endswith(_LISTED) or "/models/" in path)
 
 
-def _asked_for(upstream: Upstream, inner: str) -> str:
+def _asked_for(upstream: ModelUpstream, inner: str) -> str:
     """Return the target behind an upstream's base, with the query that the base may have."""
     path, mark, query = inner.partition("?")
     joined = "&".join(part for part in (upstream.query, query) if part)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from broker.agents.adapter import Adapter, Launch, Prepared
 from broker.agents.models import Front
-from broker.capture.upstream import Upstream
+from broker.capture.upstream import ModelUpstream
 from broker.errors import InputError
 
 
@@ -20,7 +20,7 @@ class Pointed:
     """How an agent is started, and the upstreams that it asks through us; or why it does not."""
 
     prepared: Prepared
-    upstreams: tuple[Upstream, ...] = ()
+    upstreams: tuple[ModelUpstream, ...] = ()
     off: str = ""
 
 
@@ -35,7 +35,7 @@ def pointed(adapter: Adapter, launch: Launch, prepared: Prepared, front: Front) 
     if found.off:
         return Pointed(prepared, off=found.off)
     try:
-        upstreams = tuple(Upstream.read(m.name, m.url, m.keys) for m in found.models)
+        upstreams = tuple(ModelUpstream.read(m.name, m.url, m.keys) for m in found.models)
     except InputError as error:
         return Pointed(prepared, off=str(error))
     return Pointed(found.prepared, upstreams)

@@ -22,10 +22,10 @@ from typing import Final
 
 from broker.boundary import contained
 from broker.capture.conversation import MAIN, Conversations, owner_of
-from broker.capture.passing import Passing
+from broker.capture.passing import Passage
 from broker.capture.tape import Tape
 from broker.capture.wires import reading
-from broker.capture.wires.said import Called, Reply, Result, Wire
+from broker.capture.wires.said import CallResult, ModelCall, SaidReply, WireReader
 from broker.events import CallDecided, Event
 from broker.records.failures import answered as failure_of
 from broker.records.model import Failure
@@ -82,11 +82,11 @@ class Scribe:
 
     # ── told by others, in their threads ──
 
-    def asked(self, passing: Passing) -> None:
+    def asked(self, passing: Passage) -> None:
         """Note that a request is through."""
         self._queue.put(partial(self._asked, passing))
 
-    def answered(self, passing: Passing) -> None:
+    def answered(self, passing: Passage) -> None:
         """Note that an answer is through."""
         self._queue.put(partial(self._answered, passing))
 
@@ -114,7 +114,7 @@ class Scribe:
         if not self._run.broken:
             self._run.event("error", "orca", attrs=attrs)
 
-    def _asked(self, passing: Passing) -> None:
+    def _asked(self, passing: Passage) -> None:
         tape = passing.request
         attrs: dict[str, object] = {
             "api": OTHER,
@@ -152,7 +152,7 @@ class Scribe:
         )
         self._open[id(passing)] = _Open(seq, new.name, wire)
 
-    def _plain(self, attrs: dict[str, object], content: bytes | None, passing: Passing) -> int:
+    def _plain(self, attrs: dict[str, object], content: bytes | None, passing: Passage) -> int:
         """Write a request that no model answers in words."""
         kind = _kind(passing.marks.get("content-type", "")) or _OCTETS
         payload = content if content else ABSENT
@@ -160,7 +160,7 @@ class Scribe:
             "model.request", "agent", attrs=attrs, payload=payload, media_type=kind
         )
 
-    def _answered(self, passing: Passing) -> None:
+    def _answered(self, passing: Passage) -> None:
         asked = self._open.pop(id(passing))
         tape = passing.answer
         kind = _kind(passing.told.get("content-type", ""))
@@ -195,7 +195,7 @@ class Scribe:
                 self._call(call, asked.conversation, [seq], {"index": at})
 
     def _call(
-        self, call: Called, conversation: str, causes: list[int], more: dict[str, object]
+        self, call: ModelCall, conversation: str, causes: list[int], more: dict[str, object]
     ) -> None:
         attrs = {"name": call.name, "call": call.id, "conversation": conversation, **more}
         self._called[call.id] = self._run.event(
@@ -203,7 +203,7 @@ class Scribe:
         )
         self.calls += 1
 
-    def _result(self, result: Result, conversation: str) -> int:
+    def _result(self, result: CallResult, conversation: str) -> int:
         content = result.content
         text = content if isinstance(content, str) else None
         attrs = {
@@ -247,7 +247,7 @@ class _Open:
 
     __slots__ = ("conversation", "seq", "wire")
 
-    def __init__(self, seq: int, conversation: str, wire: Wire | None) -> None:
+    def __init__(self, seq: int, conversation: str, wire: WireReader | None) -> None:
         self.seq = seq
         self.conversation = conversation
         self.wire = wire
@@ -268,25 +268,27 @@ def _content(tape: Tape, encoding: str, attrs: dict[str, object]) -> bytes | Non
     return found
 
 
-def _reply(wire: Wire | None, passing: Passing, content: bytes | None, kind: str) -> Reply:
+def _reply(
+    wire: WireReader | None, passing: Passage, content: bytes | None, kind: str
+) -> SaidReply:
     """Return what an answer says, and why it is none where it is none."""
     if passing.failure is not None:
         # What came before the end was sent on, and an agent may have acted on it.
-        said = _read(wire, content, kind) if passing.status == 200 else Reply()
-        return Reply(said.text, said.calls, None, failure=passing.failure)
+        said = _read(wire, content, kind) if passing.status == 200 else SaidReply()
+        return SaidReply(said.text, said.calls, None, failure=passing.failure)
     status = passing.status or 0
     if not 200 <= status < 300:
-        return Reply(failure=failure_of(status, (content or b"").decode("utf-8", "replace")))
+        return SaidReply(failure=failure_of(status, (content or b"").decode("utf-8", "replace")))
     return _read(wire, content, kind)
 
 
-def _read(wire: Wire | None, content: bytes | None, kind: str) -> Reply:
+def _read(wire: WireReader | None, content: bytes | None, kind: str) -> SaidReply:
     if wire is None or content is None:
-        return Reply()
+        return SaidReply()
     return reading.reply(wire, content, kind)
 
 
-def _told(reply: Reply) -> dict[str, object]:
+def _told(reply: SaidReply) -> dict[str, object]:
     failure: Failure | None = reply.failure
     found: dict[str, object] = {
         "stop_reason": reply.finish,

@@ -33,14 +33,14 @@ _EXTRA: Final = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class ModelUpstream:
     """
     One model's address, as the person configured it.
 
     ``name`` stands for it in our own paths. ``keys`` has what is put in the place of a token of
     the run, by that token.
 
-    >>> Upstream.read("openai", "https://api.openai.com/v1/").base
+    >>> ModelUpstream.read("openai", "https://api.openai.com/v1/").base
     '/v1'
     """
 
@@ -53,7 +53,7 @@ class Upstream:
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, name: str, url: str, keys: Mapping[str, str] | None = None) -> Upstream:
+    def read(cls, name: str, url: str, keys: Mapping[str, str] | None = None) -> ModelUpstream:
         """
         Return the upstream at an address.
 
@@ -96,7 +96,7 @@ def _shown(split: SplitResult) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class UpstreamLink:
     """
     A connection to an upstream; ``front`` and ``fields`` are for a proxy that reads our requests.
 
@@ -108,7 +108,7 @@ class Link:
     fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
-def connect(upstream: Upstream, environ: Mapping[str, str]) -> Link:
+def connect(upstream: ModelUpstream, environ: Mapping[str, str]) -> UpstreamLink:
     """
     Return a connection, made as an agent with this environment would make it.
 
@@ -120,16 +120,16 @@ def connect(upstream: Upstream, environ: Mapping[str, str]) -> Link:
         made = _reach(upstream.host, upstream.port)
     else:
         made = _reach(proxy.hostname or "", proxy.port or _PORTS["http"])
-    link = Link(made)
+    link = UpstreamLink(made)
     try:
         if proxy is not None:
             allowed = _allowed(proxy)
             if upstream.scheme == "http":
-                link = Link(made, f"http://{upstream.authority}", allowed)
+                link = UpstreamLink(made, f"http://{upstream.authority}", allowed)
             else:
                 _tunnel(made, upstream, allowed)
         if upstream.scheme == "https":
-            link = Link(_secured(made, upstream.host, environ))
+            link = UpstreamLink(_secured(made, upstream.host, environ))
     except BaseException:
         made.close()
         raise
@@ -137,14 +137,14 @@ def connect(upstream: Upstream, environ: Mapping[str, str]) -> Link:
     return link
 
 
-def proxy_for(upstream: Upstream, environ: Mapping[str, str]) -> SplitResult | None:
+def proxy_for(upstream: ModelUpstream, environ: Mapping[str, str]) -> SplitResult | None:
     """
     Return the proxy that an environment names for an upstream, or None.
 
     Raises:
         OSError: it names one of a kind that is not spoken here.
 
-    >>> there = Upstream.read("a", "https://api.example.com")
+    >>> there = ModelUpstream.read("a", "https://api.example.com")
     >>> proxy_for(there, {"HTTPS_PROXY": "http://p:3128"}).port
     3128
     >>> proxy_for(there, {"HTTPS_PROXY": "http://p:3128", "no_proxy": ".example.com"}) is None
@@ -161,7 +161,7 @@ def proxy_for(upstream: Upstream, environ: Mapping[str, str]) -> SplitResult | N
     return split
 
 
-def _reached_directly(upstream: Upstream, listed: str) -> bool:
+def _reached_directly(upstream: ModelUpstream, listed: str) -> bool:
     """Return whether `no_proxy` names an upstream: itself, a domain that it is in, or all."""
     host = upstream.host.lower()
     if host in ("127.0.0.1", "::1", "localhost"):
@@ -194,7 +194,7 @@ def _allowed(proxy: SplitResult) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _tunnel(
-    made: socket.socket, upstream: Upstream, fields: tuple[tuple[bytes, bytes], ...]
+    made: socket.socket, upstream: ModelUpstream, fields: tuple[tuple[bytes, bytes], ...]
 ) -> None:
     host = f"[{upstream.host}]" if ":" in upstream.host else upstream.host
     place = f"{host}:{upstream.port}".encode()

@@ -20,7 +20,7 @@ from broker.agents.adapter import Launch, Prepared
 from broker.agents.claude.settings import truthy, user_settings
 from broker.agents.client import write_new
 from broker.agents.commandline import options, value_of, without
-from broker.agents.models import ANTHROPIC, Front, Model, Redirected, pointed
+from broker.agents.models import ANTHROPIC, Front, ModelAddress, Redirected, pointed
 from broker.agents.settingsfile import parse_settings, read_settings
 from broker.errors import LaunchError
 
@@ -48,7 +48,7 @@ def redirected(launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         return Redirected(
             prepared, off=f"`{elsewhere}` is set, and its model is another provider's"
         )
-    model = Model("anthropic", environ.get(_BASE) or ANTHROPIC)
+    model = ModelAddress("anthropic", environ.get(_BASE) or ANTHROPIC)
     variables = {_BASE: front(model.name)}
     alone = any(word in ("-p", "--print") for word in arguments)
     keys = [name for name in _KEYS if name not in named and (alone or name != _KEYS[0])]

@@ -49,6 +49,7 @@ from broker.agents.cline.home import (
     user_folder,
 )
 from broker.agents.cline.hook import NAME, ClineDialect
+from broker.agents.cline.model import redirected
 from broker.agents.commandline import options, positional, refuse, value_of, without
 from broker.agents.models import Front, Redirected
 from broker.agents.plugin import Plugged
@@ -205,10 +206,8 @@ class ClineLaunch:
         return Prepared((launch.command[0], *added, *rest), variables, cwd=home)
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
-        """Leave it alone: its models stand in files that it also keeps credentials in."""
-        return Redirected(
-            prepared, off="where its models are stands in files of its own, which are left alone"
-        )
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

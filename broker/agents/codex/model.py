@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.models import OPENAI, Front, Model, Redirected, pointed
+from broker.agents.models import OPENAI, Front, ModelAddress, Redirected, pointed
 from broker.agents.settingsfile import plain_text
 
 CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
@@ -62,7 +62,7 @@ def redirected(
     program, *rest = prepared.command
     words = [word for each in settings for word in ("-c", each)]
     pointing = replace(prepared, command=(program, *words, *rest))
-    return pointed(pointing, [Model(name, url)], {}, launch.environ, keys)
+    return pointed(pointing, [ModelAddress(name, url)], {}, launch.environ, keys)
 
 
 def _config(folder: Path, typed: Sequence[str]) -> dict[str, object]:

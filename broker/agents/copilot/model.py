@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.models import Front, Model, Redirected, pointed
+from broker.agents.models import Front, ModelAddress, Redirected, pointed
 
 _BASE: Final = "COPILOT_PROVIDER_BASE_URL"
 _KEY: Final = "COPILOT_PROVIDER_API_KEY"
@@ -21,5 +21,5 @@ def redirected(launch: Launch, prepared: Prepared, front: Front) -> Redirected:
     url = launch.environ.get(_BASE)
     if not url:
         return Redirected(prepared, off=f"GitHub gives its models; only `{_BASE}` is known")
-    model = Model("provider", url)
+    model = ModelAddress("provider", url)
     return pointed(prepared, [model], {_BASE: front(model.name)}, launch.environ, [_KEY])

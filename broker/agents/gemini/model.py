@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
 from broker.agents.gemini.settings import FOLDER, SETTINGS, Settings, home_of, read_settings
-from broker.agents.models import GEMINI, Front, Model, Redirected, pointed
+from broker.agents.models import GEMINI, Front, ModelAddress, Redirected, pointed
 from broker.agents.settingsfile import plain_text
 
 _BASE: Final = "GOOGLE_GEMINI_BASE_URL"
@@ -47,7 +47,7 @@ def redirected(
     for path in (home / FOLDER / ".env", home / ".env"):
         if _BASE not in launch.environ and _SAID.search(plain_text(path) or ""):
             return Redirected(prepared, off=f"`{path}` sets `{_BASE}`: export it instead")
-    model = Model("gemini", launch.environ.get(_BASE) or GEMINI)
+    model = ModelAddress("gemini", launch.environ.get(_BASE) or GEMINI)
     return pointed(prepared, [model], {_BASE: front(model.name)}, launch.environ, [_KEY])
 
 

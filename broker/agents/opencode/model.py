@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
-from broker.agents.models import ANTHROPIC, GEMINI, OPENAI, Front, Model, Redirected, pointed
+from broker.agents.models import ANTHROPIC, GEMINI, OPENAI, Front, ModelAddress, Redirected, pointed
 from broker.agents.opencode.settings import providers
 from broker.agents.settingsfile import read_settings
 
@@ -33,14 +33,14 @@ _KNOWN: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 def redirected(launch: Launch, prepared: Prepared, front: Front) -> Redirected:
     """Return opencode, pointed at us, or why it is not."""
     configured = providers({**launch.environ, **prepared.environ})
-    models: list[Model] = []
+    models: list[ModelAddress] = []
     keys: list[str] = []
     for name in dict.fromkeys((*configured, *_KNOWN)):
         if not _PLAIN.match(name):
             continue
         url, names = _address(name, configured.get(name), launch.environ)
         if url:
-            models.append(Model(name, url))
+            models.append(ModelAddress(name, url))
             keys += names
     if not models:
         return Redirected(prepared, off="none of its providers has an address that is known")

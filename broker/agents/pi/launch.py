@@ -26,6 +26,7 @@ from broker.agents.hooks import AgentHook
 from broker.agents.models import Front, Redirected
 from broker.agents.pi.canary import canary
 from broker.agents.pi.hook import NAME, PiDialect
+from broker.agents.pi.model import folder_of, redirected
 from broker.agents.plugin import Plugged
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -108,11 +109,7 @@ class PiLaunch:
 
     def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return pi's own settings and credentials, by every name they have."""
-        given = environ.get("PI_CODING_AGENT_DIR")
-        home = environ.get("HOME", "/")
-        folder = Path(given) if given else Path(home) / ".pi" / "agent"
-        if given and given.startswith("~"):
-            folder = Path(home + given[1:])
+        folder = folder_of(environ)
         names = ("settings.json", "models.json", "auth.json", "extensions")
         return every_name(folder / name for name in names)
 
@@ -147,10 +144,8 @@ class PiLaunch:
         return Prepared((launch.command[0], *added, *arguments))
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
-        """Leave it alone: its models stand in files that it also keeps credentials in."""
-        return Redirected(
-            prepared, off="where its models are stands in files of its own, which are left alone"
-        )
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

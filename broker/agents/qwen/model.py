@@ -15,7 +15,7 @@ from typing import Final
 
 from broker.agents.adapter import Launch, Prepared
 from broker.agents.commandline import options, value_of, without
-from broker.agents.models import Front, Model, Redirected, pointed
+from broker.agents.models import Front, ModelAddress, Redirected, pointed
 from broker.agents.settingsfile import read_settings
 
 _BASE: Final = "OPENAI_BASE_URL"
@@ -48,7 +48,7 @@ def redirected(launch: Launch, prepared: Prepared, front: Front, folder: Path) -
     url = value_of(arguments, _OPTION) or launch.environ.get(_BASE) or auth.get("baseUrl")
     if not isinstance(url, str) or not url:
         return Redirected(prepared, off=f"no address of its model is set: set `{_BASE}`")
-    model = Model("openai", url)
+    model = ModelAddress("openai", url)
     program, *rest = without(prepared.command, _OPTION)
     command = (program, _OPTION, front(model.name), *rest)
     variables = {_BASE: front(model.name)}

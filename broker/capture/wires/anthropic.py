@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from broker.capture.wires.said import (
-    Asked,
-    Called,
-    Message,
-    Reply,
-    Result,
+    CallResult,
+    ModelCall,
+    SaidMessage,
+    SaidReply,
+    SaidRequest,
     digest,
     framed,
     names,
@@ -21,15 +21,15 @@ from broker.capture.wires.said import (
 from broker.records.apis import MESSAGES, events, tells
 
 
-class Anthropic:
+class AnthropicReader:
     """The wire of Messages. A tool that the provider runs itself is no call of the agent's."""
 
     api = "anthropic.messages"
 
-    def asked(self, body: Mapping[str, object], path: str) -> Asked:
+    def asked(self, body: Mapping[str, object], path: str) -> SaidRequest:
         """Return what a request says."""
         tools = names(tool.get("name") for tool in rows(body.get("tools")))
-        return Asked(
+        return SaidRequest(
             text_of(body.get("model")),
             tuple(_message(each) for each in rows(body.get("messages"))),
             tools,
@@ -37,11 +37,11 @@ class Anthropic:
             body.get("stream") is True,
         )
 
-    def reply(self, text: str, *, stream: bool) -> Reply:
+    def reply(self, text: str, *, stream: bool) -> SaidReply:
         """Return what an answer says."""
         heard = tells(MESSAGES, text, stream=stream)
         blocks = list(_grown(text)) if stream else rows(table(value_of(text)).get("content"))
-        return Reply(
+        return SaidReply(
             "\n".join(text_of(b.get("text")) for b in blocks if b.get("type") == "text"),
             tuple(_called(block) for block in blocks if block.get("type") == "tool_use"),
             heard.finish,
@@ -51,16 +51,16 @@ class Anthropic:
         )
 
 
-def _message(message: Mapping[str, object]) -> Message:
+def _message(message: Mapping[str, object]) -> SaidMessage:
     content = message.get("content")
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else rows(content)
     model = message.get("role") == "assistant"
-    return Message(
+    return SaidMessage(
         "model" if model else "user",
         digest([message.get("role"), parts]),
         tuple(_called(part) for part in parts if part.get("type") == "tool_use"),
         tuple(
-            Result(
+            CallResult(
                 text_of(part.get("tool_use_id")),
                 "",
                 part.get("content"),
@@ -72,8 +72,8 @@ def _message(message: Mapping[str, object]) -> Message:
     )
 
 
-def _called(block: Mapping[str, object]) -> Called:
-    return Called(text_of(block.get("id")), text_of(block.get("name")), block.get("input"))
+def _called(block: Mapping[str, object]) -> ModelCall:
+    return ModelCall(text_of(block.get("id")), text_of(block.get("name")), block.get("input"))
 
 
 def _grown(text: str) -> Iterator[dict[str, object]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from broker.capture.wires.said import (
-    Asked,
-    Called,
-    Message,
-    Reply,
-    Result,
+    CallResult,
+    ModelCall,
+    SaidMessage,
+    SaidReply,
+    SaidRequest,
     digest,
     framed,
     names,
@@ -24,12 +24,12 @@ from broker.records.apis import CHAT, events, tells
 _INSTRUCTIONS = ("system", "developer")
 
 
-class Chat:
+class ChatReader:
     """The wire of Chat Completions. Of several choices the first one is read."""
 
     api = "openai.chat"
 
-    def asked(self, body: Mapping[str, object], path: str) -> Asked:
+    def asked(self, body: Mapping[str, object], path: str) -> SaidRequest:
         """Return what a request says."""
         tools = names(
             table(t.get("function")).get("name") or t.get("name") for t in rows(body.get("tools"))
@@ -37,7 +37,7 @@ class Chat:
         messages = rows(body.get("messages"))
         # Instructions stand at the front of the same list, alike in many conversations.
         told = [m for m in messages if m.get("role") in _INSTRUCTIONS]
-        return Asked(
+        return SaidRequest(
             text_of(body.get("model")),
             tuple(_message(m) for m in messages if m.get("role") not in _INSTRUCTIONS),
             tools,
@@ -45,7 +45,7 @@ class Chat:
             body.get("stream") is True,
         )
 
-    def reply(self, text: str, *, stream: bool) -> Reply:
+    def reply(self, text: str, *, stream: bool) -> SaidReply:
         """Return what an answer says."""
         heard = tells(CHAT, text, stream=stream)
         if stream:
@@ -53,7 +53,7 @@ class Chat:
         else:
             choices = rows(table(value_of(text)).get("choices"))
             message = table(choices[0].get("message")) if choices else {}
-        return Reply(
+        return SaidReply(
             texts(message.get("content")),
             tuple(_calls(message)),
             heard.finish,
@@ -63,7 +63,7 @@ class Chat:
         )
 
 
-def _message(message: Mapping[str, object]) -> Message:
+def _message(message: Mapping[str, object]) -> SaidMessage:
     role = message.get("role")
     calls = tuple(_calls(message))
     # Some send no content beside calls, some an empty one: the same message.
@@ -74,19 +74,19 @@ def _message(message: Mapping[str, object]) -> Message:
         [[c.id, c.name, c.arguments] for c in calls],
         message.get("tool_call_id"),
     ]
-    results: tuple[Result, ...] = ()
+    results: tuple[CallResult, ...] = ()
     if role == "tool":
         name = text_of(message.get("name"))
-        results = (Result(text_of(message.get("tool_call_id")), name, message.get("content")),)
-    return Message("model" if role == "assistant" else "user", digest(said), calls, results)
+        results = (CallResult(text_of(message.get("tool_call_id")), name, message.get("content")),)
+    return SaidMessage("model" if role == "assistant" else "user", digest(said), calls, results)
 
 
-def _calls(message: Mapping[str, object]) -> Iterator[Called]:
+def _calls(message: Mapping[str, object]) -> Iterator[ModelCall]:
     for call in rows(message.get("tool_calls")):
         function = table(call.get("function")) or table(call.get("custom"))
         given = function.get("arguments", function.get("input"))
         arguments = value_of(given) if isinstance(given, str) else given
-        yield Called(text_of(call.get("id")), text_of(function.get("name")), arguments)
+        yield ModelCall(text_of(call.get("id")), text_of(function.get("name")), arguments)
 
 
 def _grown(text: str) -> Mapping[str, object]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from broker.capture.wires.said import (
-    Asked,
-    Called,
-    Message,
-    Reply,
-    Result,
+    CallResult,
+    ModelCall,
+    SaidMessage,
+    SaidReply,
+    SaidRequest,
     digest,
     framed,
     names,
@@ -25,12 +25,12 @@ from broker.redaction.hiding import clipped
 _MAX_WORD_CHARS = 256
 
 
-class Gemini:
+class GeminiReader:
     """The wire of Gemini. Calls may have no id: they are known by their order."""
 
     api = "gemini.generate"
 
-    def asked(self, body: Mapping[str, object], path: str) -> Asked:
+    def asked(self, body: Mapping[str, object], path: str) -> SaidRequest:
         """Return what a request says; the model stands in its path."""
         declared = [
             row
@@ -40,7 +40,7 @@ class Gemini:
         ]
         tools = names(row.get("name") for row in declared)
         instructions = body.get("systemInstruction") or body.get("system_instruction")
-        return Asked(
+        return SaidRequest(
             path.rpartition("/models/")[2].partition(":")[0],
             tuple(_message(each) for each in rows(body.get("contents"))),
             tools,
@@ -48,7 +48,7 @@ class Gemini:
             ":stream" in path,
         )
 
-    def reply(self, text: str, *, stream: bool) -> Reply:
+    def reply(self, text: str, *, stream: bool) -> SaidReply:
         """Return what an answer says. A stream without events is a list of answers."""
         whole = value_of(text) if not stream or text.lstrip()[:1] in ("[", "{") else None
         chunks = (
@@ -57,7 +57,7 @@ class Gemini:
             else rows(whole if isinstance(whole, list) else [whole])
         )
         said: list[str] = []
-        calls: list[Called] = []
+        calls: list[ModelCall] = []
         finish, usage, failure = "", table(None), None
         for chunk in chunks:
             if chunk.get("error"):
@@ -70,7 +70,7 @@ class Gemini:
                 calls += _calls(parts)
         if failure is None and not finish:
             failure = failed("network", "the answer ended before it named a reason to stop")
-        return Reply(
+        return SaidReply(
             "".join(said),
             tuple(calls),
             clipped(finish, _MAX_WORD_CHARS) or None,
@@ -80,7 +80,7 @@ class Gemini:
         )
 
 
-def _message(content: Mapping[str, object]) -> Message:
+def _message(content: Mapping[str, object]) -> SaidMessage:
     parts = rows(content.get("parts"))
     model = content.get("role") == "model"
     # What a model thought, and how it signed that, is sent again or not.
@@ -89,7 +89,7 @@ def _message(content: Mapping[str, object]) -> Message:
         for part in parts
         if not part.get("thought")
     ]
-    return Message(
+    return SaidMessage(
         "model" if model else "user",
         digest(["model" if model else "user", shown]),
         tuple(_calls(parts)),
@@ -97,20 +97,22 @@ def _message(content: Mapping[str, object]) -> Message:
     )
 
 
-def _calls(parts: list[dict[str, object]]) -> Iterator[Called]:
+def _calls(parts: list[dict[str, object]]) -> Iterator[ModelCall]:
     for part in parts:
         call = table(part.get("functionCall"))
         if call:
-            yield Called(text_of(call.get("id")), text_of(call.get("name")), call.get("args"))
+            yield ModelCall(text_of(call.get("id")), text_of(call.get("name")), call.get("args"))
 
 
-def _results(parts: list[dict[str, object]]) -> Iterator[Result]:
+def _results(parts: list[dict[str, object]]) -> Iterator[CallResult]:
     for part in parts:
         found = table(part.get("functionResponse"))
         if found:
             response = found.get("response")
             failed_ = isinstance(response, dict) and "error" in response
-            yield Result(text_of(found.get("id")), text_of(found.get("name")), response, failed_)
+            yield CallResult(
+                text_of(found.get("id")), text_of(found.get("name")), response, failed_
+            )
 
 
 def _count(value: object) -> int | None:

@@ -15,24 +15,24 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from broker.capture.wires.anthropic import Anthropic
-from broker.capture.wires.chat import Chat
-from broker.capture.wires.gemini import Gemini
-from broker.capture.wires.responses import Responses
-from broker.capture.wires.said import Asked, Reply, Wire
+from broker.capture.wires.anthropic import AnthropicReader
+from broker.capture.wires.chat import ChatReader
+from broker.capture.wires.gemini import GeminiReader
+from broker.capture.wires.responses import ResponsesReader
+from broker.capture.wires.said import SaidReply, SaidRequest, WireReader
 from broker.limits import MAX_CAPTURED_BYTES
 
-_ENDINGS: Final[tuple[tuple[str, Wire], ...]] = (
-    ("/messages", Anthropic()),
-    ("/chat/completions", Chat()),
-    ("/responses", Responses()),
-    (":generateContent", Gemini()),
-    (":streamGenerateContent", Gemini()),
+_ENDINGS: Final[tuple[tuple[str, WireReader], ...]] = (
+    ("/messages", AnthropicReader()),
+    ("/chat/completions", ChatReader()),
+    ("/responses", ResponsesReader()),
+    (":generateContent", GeminiReader()),
+    (":streamGenerateContent", GeminiReader()),
 )
 _EITHER: Final = zlib.MAX_WBITS | 32  # a head of gzip's, or of zlib's
 
 
-def wire_of(method: str, path: str) -> Wire | None:
+def wire_of(method: str, path: str) -> WireReader | None:
     """
     Return the protocol of a request that a model answers, or None.
 
@@ -89,13 +89,13 @@ def json_of(content: bytes) -> object:
     return found
 
 
-def asked(wire: Wire, body: object, path: str) -> Asked:
+def asked(wire: WireReader, body: object, path: str) -> SaidRequest:
     """Return what a request says; one that is no object says nothing."""
     said: Mapping[str, object] = body if isinstance(body, dict) else {}
     return wire.asked(said, path)
 
 
-def reply(wire: Wire, content: bytes, media_type: str) -> Reply:
+def reply(wire: WireReader, content: bytes, media_type: str) -> SaidReply:
     """Return what an answer says."""
     text = content.decode("utf-8", "replace")
     stream = "event-stream" in media_type or text.startswith(("data:", "event:"))

@@ -26,7 +26,7 @@ Who = Literal["user", "model"]
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ModelCall:
     """A call that a model made; ``id`` is the provider's, or empty where it has none."""
 
     id: str
@@ -35,7 +35,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CallResult:
     """What a call came to, as the model was told; ``failed`` is None where nothing says so."""
 
     id: str
@@ -45,17 +45,17 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SaidMessage:
     """One message of a conversation: whose it is, what it is known by, and what is in it."""
 
     who: Who
     digest: str
-    calls: tuple[Called, ...] = ()
-    results: tuple[Result, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    results: tuple[CallResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SaidRequest:
     """
     A request. ``frame`` is what it is asked within: instructions and the names of tools.
 
@@ -63,34 +63,34 @@ class Asked:
     """
 
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[SaidMessage, ...]
     tools: tuple[str, ...]
     frame: str
     stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class SaidReply:
     """An answer; ``failure`` says why it is none, or not whole. Counts are of tokens."""
 
     text: str = ""
-    calls: tuple[Called, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
     finish: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     failure: Failure | None = None
 
 
-class Wire(Protocol):
+class WireReader(Protocol):
     """One protocol."""
 
     api: str
 
-    def asked(self, body: Mapping[str, object], path: str) -> Asked:
+    def asked(self, body: Mapping[str, object], path: str) -> SaidRequest:
         """Return what a request says."""
         ...
 
-    def reply(self, text: str, *, stream: bool) -> Reply:
+    def reply(self, text: str, *, stream: bool) -> SaidReply:
         """Return what an answer with a good status says."""
         ...
 

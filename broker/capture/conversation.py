@@ -28,6 +28,7 @@ from broker.limits import MAX_CAPTURE_CALLS, MAX_CAPTURE_CONVERSATIONS
 
 MAIN: Final = "main"
 _MOVING: Final = 2  # messages at the end that an agent may send differently the next time
+_MAX_NAMES: Final = 10 * MAX_CAPTURE_CALLS
 _LATEST: Final = 32  # messages at the end among which results of the last calls stand
 
 
@@ -38,20 +39,38 @@ class Owner(NamedTuple):
     helper: bool = False
 
 
+class _Names:
+    """What each id of a call stands for: itself, or our name of a call that came without one."""
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[str, str] = OrderedDict()
+
+    def put(self, id_: str, ours: str) -> None:
+        """Keep in mind which call an id stands for."""
+        if len(self._names) >= _MAX_NAMES:
+            self._names.popitem(last=False)
+        self._names[id_] = ours
+
+    def get(self, id_: str) -> str:
+        """Return which call an id stands for; "" where it was never seen."""
+        return self._names.get(id_, "")
+
+
 @dataclass(slots=True)
 class Conversation:
     """
     One conversation, as far as it is kept in mind.
 
     ``sent`` is what its last request sent, ``waiting`` how many of its requests are unanswered,
-    ``open`` the calls whose results have not come back, ``known`` what each id of a call stands
-    for: itself, or our name of a call that came without one; ``nameless`` such names.
+    ``open`` the calls whose results have not come back, ``nameless`` our names of those that came
+    without an id. ``known`` is one for all conversations of a run.
     """
 
     name: str
     api: str
     owner: Owner
     frame: str
+    known: _Names
     sent: tuple[str, ...] = ()
     requests: int = 0
     waiting: int = 0
@@ -59,7 +78,6 @@ class Conversation:
     made: int = 0  # calls whose provider gives them no id
     nameless: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_CAPTURE_CALLS))
     open: OrderedDict[str, ModelCall] = field(default_factory=OrderedDict)
-    known: OrderedDict[str, str] = field(default_factory=OrderedDict)
 
     def issue(self, call: ModelCall) -> ModelCall:
         """Keep in mind that a call was made, and return it with an id."""
@@ -70,14 +88,8 @@ class Conversation:
         if len(self.open) >= MAX_CAPTURE_CALLS:
             self.open.popitem(last=False)
         self.open[call.id] = call
-        self.name_call(call.id, call.id)
+        self.known.put(call.id, call.id)
         return call
-
-    def name_call(self, id_: str, ours: str) -> None:
-        """Keep in mind which call an id stands for."""
-        if len(self.known) >= MAX_CAPTURE_CALLS:
-            self.known.popitem(last=False)
-        self.known[id_] = ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,7 @@ class Conversations:
 
     def __init__(self) -> None:
         self._all: OrderedDict[str, Conversation] = OrderedDict()
+        self._known = _Names()
         self._helpers = 0
         self._asides = 0
 
@@ -194,7 +207,7 @@ class Conversations:
         else:
             self._helpers += 1
             name = f"sub-{self._helpers}"
-        made = self._all[name] = Conversation(name, api, owner, asked.frame)
+        made = self._all[name] = Conversation(name, api, owner, asked.frame, self._known)
         if len(self._all) > MAX_CAPTURE_CONVERSATIONS:
             del self._all[next(each for each in self._all if each not in (MAIN, name))]
         return made
@@ -229,7 +242,7 @@ def _unseen(found: Conversation, fresh: Sequence[SaidMessage]) -> Iterator[Model
     """Yield the calls that the model made, as its agent says, in an answer that was not read."""
     for message in fresh:
         for call in message.calls:
-            if not call.id or call.id in found.known:
+            if not call.id or found.known.get(call.id):
                 continue
             # An agent may give an id of its own to a call that came without one.
             ours = next((i for i in found.nameless if _alike(found.open.get(i), call)), None)
@@ -237,7 +250,7 @@ def _unseen(found: Conversation, fresh: Sequence[SaidMessage]) -> Iterator[Model
                 yield found.issue(call)
             else:
                 found.nameless.remove(ours)
-                found.name_call(call.id, ours)
+                found.known.put(call.id, ours)
 
 
 def _alike(one: ModelCall | None, other: ModelCall) -> bool:
@@ -248,7 +261,7 @@ def _told(found: Conversation, fresh: Sequence[SaidMessage]) -> Iterator[CallRes
     """Yield the results that come back for the first time."""
     last = {r.id: r for message in fresh for r in message.results if r.id}
     for id_, result in last.items():
-        call = found.open.pop(found.known.get(id_, id_), None)
+        call = found.open.pop(found.known.get(id_) or id_, None)
         if call is not None:
             yield replace(result, id=call.id, name=result.name or call.name)
     nameless = [r for message in fresh for r in message.results if not r.id]

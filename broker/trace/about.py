@@ -87,10 +87,10 @@ def manifest_document(
         version: the broker's version.
         hider: what hides and counts the secrets.
 
-    >>> about = About(Adapter("sh"), ["sh", "-c", "PASSWORD=x sh"], "/w", {"TERM": "x", "A": "b"})
+    >>> about = About(Adapter("sh"), ["sh", "--password", "x"], "/w", {"TERM": "x", "A": "b"})
     >>> found = manifest_document(about, "run_000000", "2027-01-15T08:00:00.000Z", "0.1", Hider())
     >>> found["argv"], found["env_allowlisted"]
-    (['sh', '-c', 'PASSWORD=[hidden] sh'], {'TERM': 'x'})
+    (['sh', '--password', '[hidden]'], {'TERM': 'x'})
     """
     adapter = {"id": about.adapter.id}
     if about.adapter.version:

@@ -207,15 +207,19 @@ class RunReader:
     def _read(self, number: int, line: bytes | None, *, last: bool) -> Event | None:
         """Return the event of a line, or tell what is wrong with it."""
         if line is None:
-            return self._lost(number, f"longer than {_LINE_BYTES} bytes")
+            self._lose(number, f"longer than {_LINE_BYTES} bytes")
+            return None
         try:
             value = json.loads(line.decode("utf-8", "replace"))
         except RecursionError:
-            return self._lost(number, "nested too deeply")
+            self._lose(number, "nested too deeply")
+            return None
         except ValueError:
-            return self._lost(number, "truncated final line" if last else "malformed JSON")
+            self._lose(number, "truncated final line" if last else "malformed JSON")
+            return None
         if not isinstance(value, dict):
-            return self._lost(number, "not a JSON object")
+            self._lose(number, "not a JSON object")
+            return None
         self._check_order(number, value.get("seq"))
         kind = value.get("type")
         if not isinstance(kind, str) or kind not in EVENT_TYPES:
@@ -232,7 +236,7 @@ class RunReader:
             self._tell(f"line {number}: causes {later[:8]} do not come before seq {found.seq}")
         return found
 
-    def _lost(self, number: int, why: str) -> None:
+    def _lose(self, number: int, why: str) -> None:
         """Tell of a line whose number in the run nobody can know."""
         self._tell(f"line {number}: {why}")
         self._expected = None

@@ -17,6 +17,7 @@ from broker.cli import (
     policy,
     receiptgroup,
     run,
+    runsgroup,
     scope,
     sessions,
     ticket,
@@ -46,6 +47,7 @@ ORDER = (
     "ticket",
     "receipt",
     "sessions",
+    "runs",
     "key",
     "inspect",
     "doctor",
@@ -109,6 +111,7 @@ app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
+app.add_typer(runsgroup.app, name="runs")
 app.add_typer(key.app, name="key")
 app.add_typer(inspectgroup.app, name="inspect")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -10,9 +10,12 @@ the order to read this room:
 - ``about``      what is known of a run when it begins
 - ``hiding``     secrets out of whatever is about to be written
 - ``writer``     the one who writes a run
-- ``bodies``     a request as what is new in it since the one before
+- ``stamps``     when it happened
+- ``bodies``     a value as what changed in it, and the value again
+- ``requests``   requests to models, each kept as what is new in it
 - ``reader``     the one who reads a run, and says what is wrong with it
 - ``graph``      turns, checkpoints, and what led to what
+- ``summary``    a run in a few figures
 - ``runs``       the runs of an installation
 - ``join``       executions and the decisions that let them run
 - ``scrub``      taking a text out of a run that is over

@@ -24,12 +24,13 @@ nothing fail in another way than ``TraceError``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from broker.errors import TraceError
 
 if TYPE_CHECKING:
+    from broker.trace.format import Event
     from broker.trace.reader import RunReader
 
 _LEAST_SHARED: Final = 64  # characters that two texts share at the least, to be told apart in part
@@ -110,6 +111,37 @@ def rebuilt(reader: RunReader, seq: int) -> object:
     except RecursionError:
         _malformed("a change is nested too deeply")
     return payload
+
+
+def all_rebuilt(reader: RunReader) -> Iterator[tuple[int, object]]:
+    """
+    Yield the number and the whole body of each recorded request, each undone once.
+
+    What cannot be rebuilt comes as a ``TraceError`` in the place of its body. Kept in mind is the
+    last body of each conversation.
+    """
+    last: dict[object, tuple[int, object]] = {}
+    for seq, found in sorted(reader.requests().items()):
+        name = found.text("conversation")
+        try:
+            body = _from_last(reader, found, last.get(name))
+        except TraceError as error:
+            yield seq, error
+            continue
+        last[name] = (seq, body)
+        yield seq, body
+
+
+def _from_last(reader: RunReader, found: Event, last: tuple[int, object] | None) -> object:
+    payload = reader.payload(found)
+    if found.attrs.get("delta") is not True:
+        return payload
+    if last is None or not isinstance(payload, dict) or payload.get("base") != last[0]:
+        return rebuilt(reader, found.seq)
+    try:
+        return rebuild(payload.get("change"), last[1])
+    except RecursionError:
+        _malformed("a change is nested too deeply")
 
 
 # ── making a change ──

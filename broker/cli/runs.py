@@ -22,7 +22,7 @@ from broker.cli.output import json_out, out, paint, printable, table
 from broker.cli.typed import Json
 
 if TYPE_CHECKING:
-    from broker.trace.format import Manifest
+    from broker.trace.manifest import Manifest
     from broker.trace.reader import RunReader
     from broker.trace.runs import Listed
     from broker.trace.summary import Summary

@@ -136,7 +136,7 @@ class Hiding:
         content = _encoded(payload) if isinstance(payload, str) else payload
         body = hide_body(content, self.salt)
         hider.counts.update(body.counts)
-        paths += [_below(path) for path in body.paths]
+        paths += [below(path) for path in body.paths]
         found.media_type = media_type
         value = _short(body.content, media_type)
         if value is not ABSENT and inline(value, spelled(value)):
@@ -196,7 +196,7 @@ def _value(found: Hidden, payload: object, hider: Hider, paths: list[str]) -> No
             raise
         found.attrs["left_out"] = f"the payload: {_TOO_DEEP}"
         return
-    paths += [_below(path) for path in hidden]
+    paths += [below(path) for path in hidden]
     if inline(kept, text):
         found.inline = kept
     else:
@@ -222,7 +222,7 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def _below(path: str) -> str:
+def below(path: str) -> str:
     """Return the path of a place in a payload, from the path within it."""
     if not path or path.startswith(("(", " (")):
         return f"payload {path.strip()}".strip()

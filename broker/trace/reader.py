@@ -30,8 +30,9 @@ from broker.limits import (
     MAX_TRACE_PROBLEMS,
 )
 from broker.trace.blobs import read_blob
-from broker.trace.format import EVENT_TYPES, EVENTS, MANIFEST, BlobRef, Event, Manifest, event
-from broker.trace.format import manifest as read_manifest
+from broker.trace.format import EVENT_TYPES, EVENTS, MANIFEST, BlobRef, Event, event
+from broker.trace.manifest import Manifest
+from broker.trace.manifest import manifest as read_manifest
 from broker.trace.safefiles import NOT_THERE, open_inside, read_inside
 
 Integrity = Literal["ok", "mismatch", "unsealed"]
@@ -204,7 +205,7 @@ class _Pass:
             return
         # One line is held back: only the last may have been cut off.
         held: tuple[int, bytes | None] | None = None
-        for number, line in enumerate(_lines(fd), 1):
+        for number, line in enumerate(lines_of(fd), 1):
             if line is not None and not line.strip():
                 continue
             if held is not None and (found := self._read(*held, last=False)) is not None:
@@ -265,9 +266,9 @@ class _Pass:
         self._expected = seq + 1
 
 
-def _lines(fd: int) -> Iterator[bytes | None]:
+def lines_of(fd: int) -> Iterator[bytes | None]:
     """
-    Yield the lines of a file, and None in the place of each that is too long.
+    Yield the lines of an open file, and None in the place of each that is too long; close it.
 
     Raises:
         TraceError: it cannot be read.

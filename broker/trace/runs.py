@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import InputError, TraceError
-from broker.trace.format import RUN_ID, Manifest
+from broker.trace.format import RUN_ID
+from broker.trace.manifest import Manifest
 from broker.trace.reader import RunReader
 
 

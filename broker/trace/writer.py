@@ -27,6 +27,7 @@ from broker.capabilities.clock import Clock
 from broker.errors import InputError, TraceError
 from broker.limits import MAX_TRACE_LINE_BYTES
 from broker.receipt.disk import CREATE, DISK, Disk, make_private_folder
+from broker.receipt.disk import lock as disk_lock
 from broker.redaction.hiding import Hider
 from broker.trace.about import About, manifest_document
 from broker.trace.blobs import BlobStore
@@ -95,6 +96,7 @@ class RunWriter:
         self._counts: Counter[str] = Counter()
         self._hidden_at: list[tuple[int, tuple[str, ...]]] = []
         self._fd = os.open(folder / EVENTS, os.O_WRONLY | os.O_APPEND | CREATE, 0o600)
+        disk_lock(self._fd)  # whoever would change the run sees that it is being written
 
     @classmethod
     def create(

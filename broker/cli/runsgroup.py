@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import runevents, runs
+from broker.cli import runcare, runevents, runs
 
 _HELP: Final = frozenset(("-h", "--help"))
 
@@ -38,3 +38,6 @@ app.command("show", epilog=runs.SHOW_EXAMPLES)(runs.show)
 app.command("events", epilog=runevents.EVENTS_EXAMPLES)(runevents.events)
 app.command("checkpoints", epilog=runevents.CHECKPOINTS_EXAMPLES)(runevents.checkpoints)
 app.command("graph", epilog=runevents.GRAPH_EXAMPLES)(runevents.graph_of)
+app.command("export", epilog=runcare.EXPORT_EXAMPLES)(runcare.export)
+app.command("scrub", epilog=runcare.SCRUB_EXAMPLES)(runcare.scrub)
+app.command("gc", epilog=runcare.GC_EXAMPLES)(runcare.gc)

@@ -64,7 +64,7 @@ def every(runs: Path) -> list[Listed]:
         TraceError: the folder of runs cannot be read.
     """
     found = [_listed(runs / name) for name in names(runs)]
-    return sorted(found, key=lambda each: (_began(each), each.run_id), reverse=True)
+    return sorted(found, key=lambda each: (began_ns(each), each.run_id), reverse=True)
 
 
 def find(runs: Path, prefix: str | None = None) -> Path:
@@ -119,8 +119,8 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def _began(listed: Listed) -> int:
-    """Return the instant at which a run began, in nanoseconds since 1970."""
+def began_ns(listed: Listed) -> int:
+    """Return when a run began, in nanoseconds since 1970; when it was written, if none can tell."""
     from broker.instants import parse_instant  # noqa: PLC0415  for lists only
 
     if listed.manifest is not None:

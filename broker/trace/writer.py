@@ -279,6 +279,13 @@ class RunWriter:
             finally:
                 os.close(self._fd)
 
+    def close(self) -> None:
+        """Stop without a seal, as a recorder that dies does; nothing more is written."""
+        with self._lock:
+            if not self._sealed:
+                self._sealed = True
+                os.close(self._fd)
+
     def _envelope(self, type: str, actor: str, turn: int) -> dict[str, object]:
         ts, mono_us = self._stamps.both()
         return {

@@ -162,7 +162,7 @@ def event_line(each: Event) -> str:
 
     >>> from broker.trace.format import Event
     >>> event_line(Event(3, "", 1_500_000, 1, "tool.call", "model", attrs={"name": "ls\\n"}))
-    '     3  t1      1.500s  tool.call         name=ls\\\\n'
+    '     3  t1       1.500s  tool.call         name=ls\\\\n'
     """
     told = "  ".join(f"{key}={_short(value)}" for key, value in each.attrs.items())
     if len(told) > _MOST_CHARS:

@@ -24,14 +24,14 @@ from broker.cli.typed import Json
 if TYPE_CHECKING:
     from broker.trace.manifest import Manifest
     from broker.trace.reader import RunReader
-    from broker.trace.runs import Listed
+    from broker.trace.runs import ListedRun
     from broker.trace.summary import Summary
 
 LIST_EXAMPLES = """\
 \b
 Examples:
-  broker runs                        the latest first
-  broker runs --json
+  broker runs list                   the latest first; `list` may be left out
+  broker runs list --json
 
 \b
 STATE: SEALED it ended and hashed to what its manifest says when it did; UNSEALED it is running, or
@@ -95,7 +95,7 @@ def list_runs(as_json: Json = False) -> int:
 _HEADS = ("run", "began", "agent", "events", "exit", "state", "from")
 
 
-def _row(each: Listed) -> tuple[str, ...]:
+def _row(each: ListedRun) -> tuple[str, ...]:
     if each.manifest is None:
         return (each.run_id, "", "", "", "", "UNREADABLE", each.problem)
     found = each.manifest
@@ -119,7 +119,7 @@ def _origin(found: Manifest) -> str:
     return f"{found.parent_run}{at}{onto}"
 
 
-def _listed_document(each: Listed) -> dict[str, object]:
+def _listed_document(each: ListedRun) -> dict[str, object]:
     found = each.manifest
     if found is None:
         return {"run": each.run_id, "state": "UNREADABLE", "problem": each.problem}

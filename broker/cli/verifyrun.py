@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.receipt.marks import Mark
     from broker.trace.checking import Checked
     from broker.trace.format import Event
-    from broker.trace.join import Decided, Execution, Joined
+    from broker.trace.join import Decided, Joined, TracedCall
     from broker.trace.reader import RunReader
 
 EXAMPLES = """\
@@ -242,7 +242,7 @@ def _closing(found: _Found, breaks: Sequence[str]) -> str:
     return f"{calls} call{'' if calls == 1 else 's'}, each with its decision"
 
 
-def _call(each: Execution) -> str:
+def _call(each: TracedCall) -> str:
     return f"event {each.seq}: the call of `{each.tool}`{f' ({each.call})' if each.call else ''}"
 
 

@@ -26,7 +26,7 @@ Kind = Literal["recorded", "inferred"]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RunTurn:
     """One turn of the model: its events in their order."""
 
     turn: int
@@ -44,7 +44,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class ForkPoint:
     """An event at which a run can be taken up: a whole conversation, and a tree of its turn."""
 
     seq: int
@@ -61,7 +61,7 @@ class Edge:
     kind: Kind = "recorded"
 
 
-def turns_of(events: Iterable[Event]) -> list[Turn]:
+def turns_of(events: Iterable[Event]) -> list[RunTurn]:
     """
     Return the turns of a run in their order.
 
@@ -72,10 +72,10 @@ def turns_of(events: Iterable[Event]) -> list[Turn]:
     found: dict[int, list[Event]] = {}
     for each in _ordered(events):
         found.setdefault(each.turn, []).append(each)
-    return [Turn(turn, tuple(of_turn)) for turn, of_turn in sorted(found.items())]
+    return [RunTurn(turn, tuple(of_turn)) for turn, of_turn in sorted(found.items())]
 
 
-def checkpoints(events: Iterable[Event]) -> list[Checkpoint]:
+def checkpoints(events: Iterable[Event]) -> list[ForkPoint]:
     """
     Return every event at which the run can be taken up (§3).
 
@@ -87,7 +87,7 @@ def checkpoints(events: Iterable[Event]) -> list[Checkpoint]:
     """
     ordered = _ordered(events)
     last = _unanswered(ordered)
-    found: list[Checkpoint] = []
+    found: list[ForkPoint] = []
     snapshot: Event | None = None
     for each in ordered:
         if last is not None and each.seq > last:
@@ -96,19 +96,19 @@ def checkpoints(events: Iterable[Event]) -> list[Checkpoint]:
             snapshot = each
         # A tree vouches for its own turn only: in a later one, work has gone on.
         if snapshot is not None and snapshot.turn == each.turn:
-            found.append(Checkpoint(each.seq, each.turn, snapshot.text("tree")))
+            found.append(ForkPoint(each.seq, each.turn, snapshot.text("tree")))
     return found
 
 
-def snap(found: Sequence[Checkpoint], seq: int) -> tuple[Checkpoint, bool]:
+def snap(found: Sequence[ForkPoint], seq: int) -> tuple[ForkPoint, bool]:
     """
     Return the checkpoint from which a fork at an event begins, and whether that is an earlier one.
 
     Raises:
         InputError: there is none at the event or before it.
 
-    >>> snap([Checkpoint(1, 0), Checkpoint(4, 1)], 3)
-    (Checkpoint(seq=1, turn=0, tree=''), True)
+    >>> snap([ForkPoint(1, 0), ForkPoint(4, 1)], 3)
+    (ForkPoint(seq=1, turn=0, tree=''), True)
     """
     if not found:
         raise InputError(

@@ -38,7 +38,7 @@ _HEX64: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class TracedCall:
     """A call as the trace has it: asked for by the model, or sent to an MCP server."""
 
     seq: int
@@ -61,10 +61,10 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Pairing:
     """A call, the decision that goes with it, and how the two were found to be the same."""
 
-    execution: Execution
+    execution: TracedCall
     decision: Decided
     how: How
 
@@ -85,9 +85,9 @@ class Joined:
         told: notes of the trace that tell another decision than the receipt has.
     """
 
-    matches: tuple[Match, ...] = ()
-    undecided: tuple[Execution, ...] = ()
-    unanswered: tuple[Execution, ...] = ()
+    matches: tuple[Pairing, ...] = ()
+    undecided: tuple[TracedCall, ...] = ()
+    unanswered: tuple[TracedCall, ...] = ()
     idle: tuple[Decided, ...] = ()
     refused: tuple[Decided, ...] = ()
     told: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Joined:
 
 def executions(
     events: Iterable[Event], payload: Callable[[Event], object]
-) -> tuple[list[Execution], list[Event]]:
+) -> tuple[list[TracedCall], list[Event]]:
     """
     Return the calls of a trace, and the notes in it that tell decisions.
 
@@ -105,28 +105,28 @@ def executions(
 
     >>> call = Event(0, "", 0, 1, "tool.call", "model", attrs={"name": "ls", "call": "c1"})
     >>> executions([call], lambda event: event.payload)[0]
-    [Execution(seq=0, layer='model', tool='ls', call='c1', args='', answered=False)]
+    [TracedCall(seq=0, layer='model', tool='ls', call='c1', args='', answered=False)]
     """
-    found: list[Execution] = []
+    found: list[TracedCall] = []
     notes: list[Event] = []
     answered: set[tuple[Layer, object]] = set()
     for each in events:
         if each.type == "tool.call":
             args = _digest(each, payload, ())
-            found.append(Execution(each.seq, "model", each.text("name"), each.text("call"), args))
+            found.append(TracedCall(each.seq, "model", each.text("name"), each.text("call"), args))
         elif each.type == "tool.result":
             answered |= {("model", cause) for cause in each.causes}
             answered.add(("model", each.text("call")))
         elif each.type == "mcp.request" and each.attrs.get("method") == "tools/call":
             tool, args = _named(each, payload), _digest(each, payload, ("arguments",))
-            found.append(Execution(each.seq, "mcp", tool, "", args))
+            found.append(TracedCall(each.seq, "mcp", tool, "", args))
         elif each.type == "mcp.response":
             answered |= {("mcp", cause) for cause in each.causes}
         elif each.type == "note" and each.attrs.get("kind") == DECISION:
             notes.append(each)
     answered.discard(("model", ""))
     marked = [
-        Execution(e.seq, e.layer, e.tool, e.call, e.args, answered=True)
+        TracedCall(e.seq, e.layer, e.tool, e.call, e.args, answered=True)
         if (e.layer, e.seq) in answered or (e.layer, e.call) in answered
         else e
         for e in found
@@ -135,19 +135,19 @@ def executions(
 
 
 def join(
-    found: Sequence[Execution], decisions: Sequence[Decided], notes: Iterable[Event] = ()
+    found: Sequence[TracedCall], decisions: Sequence[Decided], notes: Iterable[Event] = ()
 ) -> Joined:
     """
     Hold the calls of a trace against the decisions of a receipt.
 
-    >>> done = Execution(4, "model", "ls", "c1", "", answered=True)
+    >>> done = TracedCall(4, "model", "ls", "c1", "", answered=True)
     >>> join([done], [Decided(3, "c1", "ls", "", True)]).matches[0].how
     'id'
     >>> join([done], []).undecided[0].seq
     4
     """
-    matches: list[Match] = []
-    lost: list[Execution] = []
+    matches: list[Pairing] = []
+    lost: list[TracedCall] = []
     answering: set[int] = set()
     for layer in ("model", "mcp"):
         of_layer = [each for each in found if each.layer == layer]
@@ -193,18 +193,18 @@ class _Waiting:
 
 
 def _matched(
-    found: Sequence[Execution], decisions: Sequence[Decided]
-) -> tuple[list[Match], list[Execution]]:
-    """Match the calls of one layer, the surest ways first."""
+    found: Sequence[TracedCall], decisions: Sequence[Decided]
+) -> tuple[list[Pairing], list[TracedCall]]:
+    """Pairing the calls of one layer, the surest ways first."""
     waiting = _Waiting()
     for made in decisions:
         waiting.add(("id", made.call), made)
         waiting.add(("content", made.tool, made.args), made)
         waiting.add(("arguments", made.args), made)
         waiting.add(("order", made.tool), made)
-    pairs: list[Match] = []
+    pairs: list[Pairing] = []
     left = list(found)
-    ways: tuple[tuple[How, Callable[[Execution], Decided | None]], ...] = (
+    ways: tuple[tuple[How, Callable[[TracedCall], Decided | None]], ...] = (
         ("id", lambda e: waiting.take(("id", e.call))),
         ("content", lambda e: waiting.take(("content", e.tool, e.args))),
         (
@@ -214,13 +214,13 @@ def _matched(
         ("order", lambda e: None if e.args else waiting.take(("order", e.tool))),
     )
     for how, way in ways:
-        still: list[Execution] = []
+        still: list[TracedCall] = []
         for each in left:
             decision = way(each)
             if decision is None:
                 still.append(each)
             else:
-                pairs.append(Match(each, decision, how))
+                pairs.append(Pairing(each, decision, how))
         left = still
     return pairs, left
 

@@ -119,7 +119,7 @@ def _head(reader: RunReader, found: Summary) -> Iterator[str]:
     yield "</dl>\n"
 
 
-def _turn(turn: graph.Turn, payloads: _Payloads) -> Iterator[str]:
+def _turn(turn: graph.RunTurn, payloads: _Payloads) -> Iterator[str]:
     many = f"{len(turn.events)} event{'' if len(turn.events) == 1 else 's'}"
     yield f'<details open><summary>Turn {turn.turn} <span class="dim">{many}</span></summary>\n'
     for each in turn.events:

@@ -52,11 +52,11 @@ class Requests:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from broker.capabilities.clock import FakeClock
-    >>> from broker.trace.about import About, Adapter
+    >>> from broker.trace.about import About, StartedBy
     >>> from broker.trace.bodies import rebuilt
     >>> from broker.trace.reader import RunReader
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     about = About(Adapter("sh"), ["sh"], "/w")
+    ...     about = About(StartedBy("sh"), ["sh"], "/w")
     ...     run = RunWriter.create(Path(place), about, clock=FakeClock(), randomness=bytes)
     ...     requests = Requests(run)
     ...     for said in (["hello"], ["hello", "world"]):

@@ -22,7 +22,7 @@ from broker.trace.reader import RunReader
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedRun:
     """One run as a list shows it: its manifest, or why that cannot be read."""
 
     folder: Path
@@ -56,7 +56,7 @@ def names(runs: Path) -> list[str]:
         raise TraceError(f"`{runs}` cannot be read: {error.strerror}") from None
 
 
-def every(runs: Path) -> list[Listed]:
+def every(runs: Path) -> list[ListedRun]:
     """
     Return all runs, the one that began last first.
 
@@ -104,12 +104,12 @@ def find(runs: Path, prefix: str | None = None) -> Path:
     return runs / (begin if begin in found else found[0])
 
 
-def _listed(folder: Path) -> Listed:
+def _listed(folder: Path) -> ListedRun:
     try:
         manifest = RunReader.open(folder).manifest
     except TraceError as error:
-        return Listed(folder, _changed(folder), None, error.message)
-    return Listed(folder, _changed(folder / "manifest.json"), manifest)
+        return ListedRun(folder, _changed(folder), None, error.message)
+    return ListedRun(folder, _changed(folder / "manifest.json"), manifest)
 
 
 def _changed(path: Path) -> int:
@@ -119,7 +119,7 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def began_ns(listed: Listed) -> int:
+def began_ns(listed: ListedRun) -> int:
     """Return when a run began, in nanoseconds since 1970; when it was written, if none can tell."""
     from broker.instants import parse_instant  # noqa: PLC0415  for lists only
 

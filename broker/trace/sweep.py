@@ -21,13 +21,13 @@ from typing import Final
 
 from broker.errors import TraceError
 from broker.trace.rest import at_rest
-from broker.trace.runs import Listed, began_ns
+from broker.trace.runs import ListedRun, began_ns
 
 _GONE: Final = re.compile(r"\.run_[0-9a-f]{6,32}\.gone\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRun:
     """A run that could go by its age, and why it stays."""
 
     run_id: str
@@ -35,8 +35,8 @@ class Kept:
 
 
 def choose(
-    runs: Iterable[Listed], *, before_ns: int | None, keep: int
-) -> tuple[list[Listed], list[Kept]]:
+    runs: Iterable[ListedRun], *, before_ns: int | None, keep: int
+) -> tuple[list[ListedRun], list[KeptRun]]:
     """
     Return the runs that may go, the oldest first, and those that stay for another reason than age.
 
@@ -63,7 +63,7 @@ def choose(
             why[parent] = f"{child} was forked from it"
             waiting.append(parent)
     going = [each for each in reversed(ordered) if each.run_id in old and each.run_id not in why]
-    return going, [Kept(run_id, reason) for run_id, reason in sorted(why.items())]
+    return going, [KeptRun(run_id, reason) for run_id, reason in sorted(why.items())]
 
 
 def remove(folder: Path) -> None:

@@ -64,9 +64,9 @@ class RunWriter:
 
     >>> import tempfile
     >>> from broker.capabilities.clock import FakeClock
-    >>> from broker.trace.about import Adapter
+    >>> from broker.trace.about import StartedBy
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     about = About(Adapter("sh"), ["sh"], "/w")
+    ...     about = About(StartedBy("sh"), ["sh"], "/w")
     ...     run = RunWriter.create(Path(place), about, clock=FakeClock(), randomness=bytes)
     ...     first = run.event("run.start", "orca", attrs={"adapter": "sh"})
     ...     last = run.event("run.end", "orca", attrs={"exit_code": 0}, causes=[first])

@@ -14,6 +14,7 @@ GROUPS = {
     "scope": ("show", "check"),
     "policy": ("list", "show", "check"),
     "ticket": ("show", "attenuate", "verify"),
+    "runs": ("list", "show", "events", "checkpoints", "graph", "export", "scrub", "gc"),
     "key": ("show", "new", "rotate", "archive"),
     "inspect": ("runtime",),
 }

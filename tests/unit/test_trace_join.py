@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from broker.errors import TraceError
 from broker.resolution.arguments import canonical_digest
 from broker.trace.format import Event
-from broker.trace.join import Decided, Execution, Joined, executions, join
+from broker.trace.join import Decided, Joined, TracedCall, executions, join
 from tests.unit.tracekit import event
 
 ARGS = {"path": "src/app.py"}
@@ -24,9 +24,9 @@ def payload(each: Event) -> object:
 
 def ran(
     seq: int, tool: str = "ls", call: str = "", args: str = "", layer: str = "model"
-) -> Execution:
+) -> TracedCall:
     """Return a call that was answered."""
-    return Execution(seq, layer, tool, call, args, answered=True)  # type: ignore[arg-type]  # a layer
+    return TracedCall(seq, layer, tool, call, args, answered=True)  # type: ignore[arg-type]  # a layer
 
 
 def allowed(n: int, tool: str = "ls", call: str = "", args: str = "") -> Decided:
@@ -97,7 +97,7 @@ def test_a_call_that_was_decided_twice() -> None:
 
 def test_left_overs_are_told_apart() -> None:
     """Calls nobody saw answered, allowances without a call, refusals without a call."""
-    waiting = Execution(3, "model", "rm")
+    waiting = TracedCall(3, "model", "rm")
     found = join([waiting], [allowed(7), Decided(8, "", "ls", "", False)])
     assert found.unanswered == (waiting,)
     assert [d.n for d in found.idle] == [7]
@@ -160,7 +160,7 @@ def test_a_payload_that_cannot_be_read_has_no_digest() -> None:
 
 
 CALLS = st.builds(
-    Execution,
+    TracedCall,
     seq=st.integers(0, 50),
     layer=st.just("model"),
     tool=st.sampled_from(["a", "b"]),
@@ -183,7 +183,7 @@ DECISIONS = st.builds(
     st.lists(DECISIONS, max_size=12, unique_by=lambda d: d.n),
 )
 def test_nothing_is_lost_and_nothing_counts_twice(
-    calls: list[Execution], decisions: list[Decided]
+    calls: list[TracedCall], decisions: list[Decided]
 ) -> None:
     """Every call is matched or left over, once; no decision answers for two calls of a layer."""
     found = join(calls, decisions)

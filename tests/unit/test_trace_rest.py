@@ -16,10 +16,10 @@ WRITES = """
 import os, sys, time
 from pathlib import Path
 from broker.capabilities.clock import SystemClock
-from broker.trace.about import About, Adapter
+from broker.trace.about import About, StartedBy
 from broker.trace.writer import RunWriter
 run = RunWriter.create(
-    Path(sys.argv[1]), About(Adapter("sh"), [], "/"), clock=SystemClock(), randomness=os.urandom
+    Path(sys.argv[1]), About(StartedBy("sh"), [], "/"), clock=SystemClock(), randomness=os.urandom
 )
 print(run.folder, flush=True)
 time.sleep(60)

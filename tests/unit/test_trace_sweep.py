@@ -13,20 +13,20 @@ from broker.errors import InputError, TraceError
 from broker.trace import sweep
 from broker.trace.about import Parent
 from broker.trace.manifest import Manifest
-from broker.trace.runs import Listed, every
+from broker.trace.runs import ListedRun, every
 from tests.unit.tracekit import SH, begun, whole
 
 
-def listed(name: str, day: int, parent: str = "") -> Listed:
+def listed(name: str, day: int, parent: str = "") -> ListedRun:
     """Return a run that began on a day of January 2027."""
     at = f"2027-01-{day:02}T00:00:00Z"
     manifest = Manifest(
         "0.2.0", f"run_{name}", at, "x", {"id": "sh"}, (), "/", {}, parent_run=parent
     )
-    return Listed(Path(f"/runs/run_{name}"), 0, manifest)
+    return ListedRun(Path(f"/runs/run_{name}"), 0, manifest)
 
 
-def names(runs: list[Listed]) -> list[str]:
+def names(runs: list[ListedRun]) -> list[str]:
     """Return the names of runs without what they all begin with."""
     return [each.run_id.removeprefix("run_") for each in runs]
 

@@ -12,11 +12,11 @@ import orca_trace
 
 from broker.capabilities.clock import FakeClock
 from broker.receipt.disk import DISK, Disk
-from broker.trace.about import About, Adapter
+from broker.trace.about import About, StartedBy
 from broker.trace.format import Event
 from broker.trace.writer import RunWriter
 
-SH = About(Adapter("sh"), ("sh", "-c", "true"), "/w")
+SH = About(StartedBy("sh"), ("sh", "-c", "true"), "/w")
 
 
 def begun(runs: Path, about: About = SH, disk: Disk = DISK) -> RunWriter:

@@ -86,7 +86,7 @@ def list_runs(as_json: Json = False) -> int:
         json_out([_listed_document(each) for each in found])
         return ALLOWED
     if not found:
-        out("no recorded run yet: `broker run` records one")
+        out("no recorded run yet")
     for line in table([_row(each) for each in found], _HEADS) if found else ():
         out(line)
     return ALLOWED

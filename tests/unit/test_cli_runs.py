@@ -20,7 +20,7 @@ def runs(broker_home: Path) -> Path:
 
 def test_none(broker: Console, broker_home: Path) -> None:
     """Before the first run there is none, which is no error, and nothing is made."""
-    assert broker("runs").out == "no recorded run yet: `broker run` records one\n"
+    assert broker("runs").out == "no recorded run yet\n"
     assert broker("runs", "--json").json() == []
     assert list(broker_home.iterdir()) == []
     said = broker("runs", "show")

@@ -14,6 +14,8 @@ PIP     := -m pip -qq --disable-pip-version-check --no-input
 MATRIX  := 3.11 3.12 3.13
 
 export PIP_ROOT_USER_ACTION = ignore
+# Tests start thousands of processes: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## print this list

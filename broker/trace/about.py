@@ -28,7 +28,7 @@ TOLD_VARIABLES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Adapter:
+class StartedBy:
     """By what the agent was started: our adapter, and the agent's own version, if known."""
 
     id: str
@@ -63,7 +63,7 @@ class About:
     session's folder, to which the run gets a link.
     """
 
-    adapter: Adapter
+    adapter: StartedBy
     argv: Sequence[str]
     cwd: str
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -87,10 +87,10 @@ def manifest_document(
         version: the broker's version.
         hider: what hides and counts the secrets.
 
-    >>> about = About(Adapter("sh"), ["sh", "-c", "PASSWORD=x sh"], "/w", {"TERM": "x", "A": "b"})
+    >>> about = About(StartedBy("sh"), ["sh", "--password", "x"], "/w", {"TERM": "x", "A": "b"})
     >>> found = manifest_document(about, "run_000000", "2027-01-15T08:00:00.000Z", "0.1", Hider())
     >>> found["argv"], found["env_allowlisted"]
-    (['sh', '-c', 'PASSWORD=[hidden] sh'], {'TERM': 'x'})
+    (['sh', '--password', '[hidden]'], {'TERM': 'x'})
     """
     adapter = {"id": about.adapter.id}
     if about.adapter.version:

@@ -24,13 +24,13 @@ nothing fail in another way than ``TraceError``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from os.path import commonprefix
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from broker.errors import TraceError
 
 if TYPE_CHECKING:
+    from broker.trace.format import Event
     from broker.trace.reader import RunReader
 
 _LEAST_SHARED: Final = 64  # characters that two texts share at the least, to be told apart in part
@@ -113,6 +113,37 @@ def rebuilt(reader: RunReader, seq: int) -> object:
     return payload
 
 
+def all_rebuilt(reader: RunReader) -> Iterator[tuple[int, object]]:
+    """
+    Yield the number and the whole body of each recorded request, each undone once.
+
+    What cannot be rebuilt comes as a ``TraceError`` in the place of its body. Kept in mind is the
+    last body of each conversation.
+    """
+    last: dict[object, tuple[int, object]] = {}
+    for seq, found in sorted(reader.requests().items()):
+        name = found.text("conversation")
+        try:
+            body = _from_last(reader, found, last.get(name))
+        except TraceError as error:
+            yield seq, error
+            continue
+        last[name] = (seq, body)
+        yield seq, body
+
+
+def _from_last(reader: RunReader, found: Event, last: tuple[int, object] | None) -> object:
+    payload = reader.payload(found)
+    if found.attrs.get("delta") is not True:
+        return payload
+    if last is None or not isinstance(payload, dict) or payload.get("base") != last[0]:
+        return rebuilt(reader, found.seq)
+    try:
+        return rebuild(payload.get("change"), last[1])
+    except RecursionError:
+        _malformed("a change is nested too deeply")
+
+
 # ── making a change ──
 
 
@@ -160,12 +191,23 @@ def _list_delta(before: list[object], after: list[object]) -> dict[str, object]:
 
 
 def _text_delta(before: str, after: str) -> dict[str, object]:
-    head = len(commonprefix((before, after)))
-    most = min(len(before), len(after)) - head
-    tail = len(commonprefix((before[: -most - 1 : -1], after[: -most - 1 : -1]))) if most else 0
+    head = _shared(before, after, min(len(before), len(after)), from_end=False)
+    tail = _shared(before, after, min(len(before), len(after)) - head, from_end=True)
     if head + tail < _LEAST_SHARED:
         return {"is": after}
     return {"head": head, "tail": tail, "mid": after[head : len(after) - tail]}
+
+
+def _shared(one: str, other: str, most: int, *, from_end: bool) -> int:
+    """Return how many characters two texts share at an end, by halving: slices compare fast."""
+    least = 0
+    while least < most:
+        half = (least + most + 1) // 2
+        same = (
+            one.endswith(other[len(other) - half :]) if from_end else one.startswith(other[:half])
+        )
+        least, most = (half, most) if same else (least, half - 1)
+    return least
 
 
 def _same(one: object, other: object) -> bool:
@@ -195,16 +237,12 @@ def _rebuilt_object(change: dict[str, object], before: object) -> dict[str, obje
     gone = _keys(change.get("gone", []))
     if not inside.keys() <= before.keys():
         _malformed("it changes a key that is not there")
-    found = {
-        key: fresh[key]
-        if key in fresh
-        else rebuild(inside[key], before[key])
-        if key in inside
-        else before[key]
-        if key in before
-        else None
-        for key in _order(before, fresh, gone)
-    }
+    found = {}
+    for key in _order(before, fresh, gone):
+        if key in fresh:
+            found[key] = fresh[key]
+        else:
+            found[key] = rebuild(inside[key], before[key]) if key in inside else before[key]
     if "order" not in change:
         return found
     order = _keys(change["order"])

@@ -24,8 +24,10 @@ from broker.redaction.hiding import Hider
 from broker.redaction.trees import hide_object, hide_tree
 from broker.trace.format import INLINE_BYTES
 
+_SHORT_CHARS: Final = 64  # characters of a text that is remembered to be clean
+_MOST_CLEAN: Final = 4_096  # such texts
 MAX_PATHS: Final = 64  # paths of hidden places that one event names; the counts count them all
-_JSON: Final = "application/json"
+JSON: Final = "application/json"
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _ASCII: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _TOO_DEEP: Final = "nested deeper than is written"
@@ -50,41 +52,97 @@ class Hidden:
     attrs: dict[str, object]
     inline: object = ABSENT
     blob: bytes | None = None
-    media_type: str = _JSON
+    media_type: str = JSON
     paths: tuple[str, ...] = ()
 
 
-def hide(
-    attrs: Mapping[str, object], payload: object, media_type: str, salt: bytes
-) -> tuple[Hidden, Counter[str]]:
+class _Quick(Hider):
+    """Does not search a short text again in which nothing was found: most are names that recur."""
+
+    def __init__(self, salt: bytes, clean: set[str]) -> None:
+        super().__init__(salt)
+        self._clean = clean
+
+    def text(self, text: str) -> str:
+        """Return a text with its secrets hidden."""
+        if text in self._clean:
+            return text
+        kept = super().text(text)
+        if len(text) <= _SHORT_CHARS and kept == text:
+            if len(self._clean) >= _MOST_CLEAN:
+                self._clean.clear()
+            self._clean.add(text)
+        return kept
+
+
+class Hiding:
     """
-    Return what may be written of an event, and how many secrets of each kind were hidden.
+    Hides the secrets of one run. Safe among threads.
 
-    Args:
-        attrs: its attributes.
-        payload: a JSON value; or a text or bytes, which ``media_type`` says the kind of; or
-            ``ABSENT``.
-        media_type: of the payload.
-        salt: see ``broker.redaction.hiding``.
-
-    Raises:
-        InputError: a value is of a type that JSON does not have.
-
-    >>> found, counts = hide({"argv": ["x", "--password", "p"]}, {"token": "t"}, _JSON, b"")
-    >>> found.attrs, found.inline, found.paths
-    ({'argv': ['x', '--password', '[hidden]']}, {'token': '[hidden]'}, ('attrs.argv', 'payload.token'))
+    >>> hiding = Hiding()
+    >>> found, counts = hiding.event({"argv": ["x", "--password", "p"]}, {"token": "t"})
+    >>> found.attrs, found.inline
+    ({'argv': ['x', '--password', '[hidden]']}, {'token': '[hidden]'})
+    >>> found.paths, dict(counts)
+    (('attrs.argv', 'payload.token'), {'option': 1, 'name': 1})
     """
-    hider = Hider(salt)
-    paths: list[str] = []
-    kept = _attrs(attrs, hider, paths)
-    found = Hidden(kept)
-    if payload is not ABSENT:
+
+    def __init__(self, salt: bytes = b"") -> None:
+        self.salt = salt
+        self._clean: set[str] = set()
+
+    def event(
+        self, attrs: Mapping[str, object], payload: object = ABSENT, media_type: str = JSON
+    ) -> tuple[Hidden, Counter[str]]:
+        """
+        Return what may be written of an event, and how many secrets of each kind were hidden.
+
+        Args:
+            attrs: its attributes.
+            payload: a JSON value; or a text or bytes, which ``media_type`` says the kind of; or
+                ``ABSENT``.
+            media_type: of the payload.
+
+        Raises:
+            InputError: a value is of a type that JSON does not have.
+        """
+        hider = _Quick(self.salt, self._clean)
+        paths: list[str] = []
+        found = Hidden(_attrs(attrs, hider, paths))
         if isinstance(payload, bytes) or (isinstance(payload, str) and "json" not in media_type):
-            _bytes_payload(found, payload, media_type, hider, salt, paths)
+            self._content(found, payload, media_type, hider, paths)
+        elif payload is not ABSENT:
+            _value(found, payload, hider, paths)
+        found.paths = tuple(paths[:MAX_PATHS])
+        return found, hider.counts
+
+    def object(
+        self, value: Mapping[str, object]
+    ) -> tuple[dict[str, object], list[str], Counter[str]]:
+        """
+        Return a JSON object without its secrets, the paths of what was hidden, and how many.
+
+        Raises:
+            InputError: a value is of a type that JSON does not have.
+            RecursionError: it is nested too deeply.
+        """
+        hider = _Quick(self.salt, self._clean)
+        fresh, paths = hide_object({str(key): plain(each) for key, each in value.items()}, hider)
+        return fresh, paths, hider.counts
+
+    def _content(
+        self, found: Hidden, payload: str | bytes, media_type: str, hider: Hider, paths: list[str]
+    ) -> None:
+        content = _encoded(payload) if isinstance(payload, str) else payload
+        body = hide_body(content, self.salt)
+        hider.counts.update(body.counts)
+        paths += [below(path) for path in body.paths]
+        found.media_type = media_type
+        value = _short(body.content, media_type)
+        if value is not ABSENT and inline(value, spelled(value)):
+            found.inline = value
         else:
-            _value_payload(found, payload, hider, paths)
-    found.paths = tuple(paths[:MAX_PATHS])
-    return found, hider.counts
+            found.blob = body.content
 
 
 def spelled(value: object) -> str:
@@ -129,7 +187,7 @@ def _attrs(attrs: Mapping[str, object], hider: Hider, paths: list[str]) -> dict[
     return kept
 
 
-def _value_payload(found: Hidden, payload: object, hider: Hider, paths: list[str]) -> None:
+def _value(found: Hidden, payload: object, hider: Hider, paths: list[str]) -> None:
     try:
         kept, hidden = hide_tree(plain(payload), hider)
         text = spelled(kept)
@@ -138,35 +196,11 @@ def _value_payload(found: Hidden, payload: object, hider: Hider, paths: list[str
             raise
         found.attrs["left_out"] = f"the payload: {_TOO_DEEP}"
         return
-    paths += [_below(path) for path in hidden]
+    paths += [below(path) for path in hidden]
     if inline(kept, text):
         found.inline = kept
     else:
         found.blob = text.encode()
-
-
-def _bytes_payload(
-    found: Hidden,
-    payload: str | bytes,
-    media_type: str,
-    hider: Hider,
-    salt: bytes,
-    paths: list[str],
-) -> None:
-    content = (
-        payload.encode("utf-8", "surrogateescape" if _escaped(payload) else "replace")
-        if (isinstance(payload, str))
-        else payload
-    )
-    body = hide_body(content, salt)
-    hider.counts.update(body.counts)
-    paths += [_below(path) for path in body.paths]
-    found.media_type = media_type
-    value = _short(body.content, media_type)
-    if value is not ABSENT and inline(value, spelled(value)):
-        found.inline = value
-    else:
-        found.blob = body.content
 
 
 def _short(content: bytes, media_type: str) -> object:
@@ -180,12 +214,15 @@ def _short(content: bytes, media_type: str) -> object:
         return ABSENT
 
 
-def _escaped(text: str) -> bool:
-    """Whether the lone surrogates of a text, if any, stand for bytes that were no UTF-8."""
-    return not any("\ud800" <= c <= "\udfff" and not "\udc80" <= c <= "\udcff" for c in text)
+def _encoded(text: str) -> bytes:
+    """Return the bytes of a text, with those back that were no UTF-8 and came as surrogates."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
 
 
-def _below(path: str) -> str:
+def below(path: str) -> str:
     """Return the path of a place in a payload, from the path within it."""
     if not path or path.startswith(("(", " (")):
         return f"payload {path.strip()}".strip()

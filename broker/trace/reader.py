@@ -30,8 +30,9 @@ from broker.limits import (
     MAX_TRACE_PROBLEMS,
 )
 from broker.trace.blobs import read_blob
-from broker.trace.format import EVENT_TYPES, EVENTS, MANIFEST, BlobRef, Event, Manifest, event
-from broker.trace.format import manifest as read_manifest
+from broker.trace.format import EVENT_TYPES, EVENTS, MANIFEST, BlobRef, Event, event
+from broker.trace.manifest import Manifest
+from broker.trace.manifest import manifest as read_manifest
 from broker.trace.safefiles import NOT_THERE, open_inside, read_inside
 
 Integrity = Literal["ok", "mismatch", "unsealed"]
@@ -53,9 +54,7 @@ class RunReader:
         """Read a run of which the manifest was read; ``open`` is the door."""
         self.folder = folder
         self.manifest = manifest
-        self._problems: list[str] | None = None
-        self._more = 0
-        self._expected: int | None = 0
+        self._pass: _Pass | None = None
         self._requests: dict[int, Event] | None = None
 
     @classmethod
@@ -102,37 +101,21 @@ class RunReader:
         """
         Yield all events in their order, one at a time.
 
-        A pass begins the list of problems anew, so take one pass at a time.
+        A pass begins the list of problems anew; ``problems`` tells those of the latest.
 
         Raises:
             TraceError: the file of events is a link or no regular file, or cannot be read.
         """
-        self._problems, self._more, self._expected = [], 0, 0
-        try:
-            fd = open_inside(self.folder, EVENTS)
-        except TraceError as error:
-            if error.code != NOT_THERE:
-                raise
-            self._tell(f"{EVENTS}: there is none")
-            return
-        # One line is held back: only the last may have been cut off.
-        held: tuple[int, bytes | None] | None = None
-        for number, line in enumerate(_lines(fd), 1):
-            if line is not None and not line.strip():
-                continue
-            if held is not None and (found := self._read(*held, last=False)) is not None:
-                yield found
-            held = (number, line)
-        if held is not None and (found := self._read(*held, last=True)) is not None:
-            yield found
+        self._pass = _Pass(newer=self.manifest.newer)
+        return self._pass.over(self.folder)
 
     def problems(self) -> list[str]:
         """Return what the last pass could not use or could not vouch for, line by line."""
-        if self._problems is None:
+        if self._pass is None:
             for _ in self.stream():
                 pass
-        told = list(self._problems or ())
-        return [*told, f"and {self._more} more problems"] if self._more else told
+        assert self._pass is not None  # noqa: S101  one has been made
+        return self._pass.told()
 
     def integrity(self) -> Integrity:
         """
@@ -192,13 +175,46 @@ class RunReader:
     def requests(self) -> dict[int, Event]:
         """Return the requests to models by their numbers; read once and kept."""
         if self._requests is None:
-            self._requests = {e.seq: e for e in self.stream() if e.type == "model.request"}
+            events = _Pass(newer=self.manifest.newer).over(self.folder)
+            self._requests = {e.seq: e for e in events if e.type == "model.request"}
         return self._requests
 
-    # ── one line ──
+
+class _Pass:
+    """One pass over the events of a run, and what was wrong with them."""
+
+    def __init__(self, *, newer: bool) -> None:
+        self._newer = newer
+        self._problems: list[str] = []
+        self._more = 0
+        self._expected: int | None = 0  # the next line's number; None where nobody can know it
+
+    def told(self) -> list[str]:
+        """Return the problems, and how many more there are."""
+        more = [f"and {self._more} more problems"] if self._more else []
+        return [*self._problems, *more]
+
+    def over(self, folder: Path) -> Iterator[Event]:
+        """Yield the events of the run in ``folder``."""
+        try:
+            fd = open_inside(folder, EVENTS)
+        except TraceError as error:
+            if error.code != NOT_THERE:
+                raise
+            self._tell(f"{EVENTS}: there is none")
+            return
+        # One line is held back: only the last may have been cut off.
+        held: tuple[int, bytes | None] | None = None
+        for number, line in enumerate(lines_of(fd), 1):
+            if line is not None and not line.strip():
+                continue
+            if held is not None and (found := self._read(*held, last=False)) is not None:
+                yield found
+            held = (number, line)
+        if held is not None and (found := self._read(*held, last=True)) is not None:
+            yield found
 
     def _tell(self, problem: str) -> None:
-        assert self._problems is not None  # noqa: S101  a pass has begun
         if len(self._problems) < MAX_TRACE_PROBLEMS:
             self._problems.append(problem)
         else:
@@ -207,15 +223,19 @@ class RunReader:
     def _read(self, number: int, line: bytes | None, *, last: bool) -> Event | None:
         """Return the event of a line, or tell what is wrong with it."""
         if line is None:
-            return self._lost(number, f"longer than {_LINE_BYTES} bytes")
+            self._lose(number, f"longer than {_LINE_BYTES} bytes")
+            return None
         try:
             value = json.loads(line.decode("utf-8", "replace"))
         except RecursionError:
-            return self._lost(number, "nested too deeply")
+            self._lose(number, "nested too deeply")
+            return None
         except ValueError:
-            return self._lost(number, "truncated final line" if last else "malformed JSON")
+            self._lose(number, "truncated final line" if last else "malformed JSON")
+            return None
         if not isinstance(value, dict):
-            return self._lost(number, "not a JSON object")
+            self._lose(number, "not a JSON object")
+            return None
         self._check_order(number, value.get("seq"))
         kind = value.get("type")
         if not isinstance(kind, str) or kind not in EVENT_TYPES:
@@ -223,7 +243,7 @@ class RunReader:
             self._tell(f"line {number}: unknown event type {said}: passed over")
             return None
         try:
-            found = event(value, newer=self.manifest.newer)
+            found = event(value, newer=self._newer)
         except TraceError as error:
             self._tell(f"line {number}: {error.message}")
             return None
@@ -232,7 +252,7 @@ class RunReader:
             self._tell(f"line {number}: causes {later[:8]} do not come before seq {found.seq}")
         return found
 
-    def _lost(self, number: int, why: str) -> None:
+    def _lose(self, number: int, why: str) -> None:
         """Tell of a line whose number in the run nobody can know."""
         self._tell(f"line {number}: {why}")
         self._expected = None
@@ -246,9 +266,9 @@ class RunReader:
         self._expected = seq + 1
 
 
-def _lines(fd: int) -> Iterator[bytes | None]:
+def lines_of(fd: int) -> Iterator[bytes | None]:
     """
-    Yield the lines of a file, and None in the place of each that is too long.
+    Yield the lines of an open file, and None in the place of each that is too long; close it.
 
     Raises:
         TraceError: it cannot be read.

@@ -20,13 +20,10 @@ from typing import Final, NamedTuple
 
 from broker.errors import InputError
 from broker.limits import MAX_CONVERSATIONS
-from broker.redaction.hiding import Hider
-from broker.redaction.trees import hide_object
 from broker.trace.bodies import delta
-from broker.trace.hiding import ABSENT, MAX_PATHS, Hidden, hide, inline, plain, spelled
+from broker.trace.hiding import JSON, MAX_PATHS, inline, plain, spelled
 from broker.trace.writer import RunWriter
 
-_JSON: Final = "application/json"
 _GAIN: Final = 0.75  # a change that is longer than this part of the whole is not worth undoing
 _PAIR_KEYS: Final = frozenset(("name", "key", "header"))
 
@@ -55,11 +52,11 @@ class Requests:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from broker.capabilities.clock import FakeClock
-    >>> from broker.trace.about import About, Adapter
+    >>> from broker.trace.about import About, StartedBy
     >>> from broker.trace.bodies import rebuilt
     >>> from broker.trace.reader import RunReader
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     about = About(Adapter("sh"), ["sh"], "/w")
+    ...     about = About(StartedBy("sh"), ["sh"], "/w")
     ...     run = RunWriter.create(Path(place), about, clock=FakeClock(), randomness=bytes)
     ...     requests = Requests(run)
     ...     for said in (["hello"], ["hello", "world"]):
@@ -83,7 +80,7 @@ class Requests:
         turn: int | None = None,
         causes: Sequence[int] = (),
         attrs: Mapping[str, object] | None = None,
-        media_type: str = _JSON,
+        media_type: str = JSON,
     ) -> int:
         """
         Write a ``model.request``, and return its number; -1 once recording has stopped.
@@ -115,7 +112,7 @@ class Requests:
             )
         with self._lock:
             last = self._last.get(conversation)
-            hidden, counts = hide(said, ABSENT, _JSON, self._run.salt)
+            hidden, counts = self._run.hiding.event(said)
             try:
                 fresh, parts, paths = self._hidden(body, last, counts)
                 whole = spelled(fresh)
@@ -164,9 +161,9 @@ class Requests:
         paths: list[str] = []
         if "value" in body and _PAIR_KEYS & body.keys():
             # A pair is read together: its name says whether its value is a secret.
-            part = _searched(body, self._run.salt)
-            counts.update(part.counts)
-            return part.value, {}, list(part.paths)  # type: ignore[return-value]  # an object stays one
+            kept, paths, found = self._run.hiding.object(body)
+            counts.update(found)
+            return kept, {}, [f"payload.{path}" for path in paths]
         for key, value in body.items():
             if not isinstance(value, list) or not value:
                 part = self._part(key, value, known, parts)
@@ -174,14 +171,14 @@ class Requests:
                 counts.update(part.counts)
                 paths += part.paths
                 continue
-            kept: list[object] = []
+            elements: list[object] = []
             for at, each in enumerate(value):
                 part = self._part(key, [each], known, parts)
                 assert isinstance(part.value, list)  # noqa: S101  a list stays one
-                kept += part.value
+                elements += part.value
                 counts.update(part.counts)
                 paths += [path.replace("[0]", f"[{at}]", 1) for path in part.paths]
-            fresh[part.key] = kept
+            fresh[part.key] = elements
         return fresh, parts, [f"payload.{path}" for path in paths]
 
     def _part(
@@ -190,14 +187,8 @@ class Requests:
         digest = hashlib.sha256(f"{key}\0{spelled(plain(value))}".encode()).digest()
         found = known.get(digest) or parts.get(digest)
         if found is None:
-            found = _searched({key: value}, self._run.salt)
-            (name,) = found.value  # type: ignore[misc]  # an object of one key
-            found = found._replace(key=name, value=found.value[name])  # type: ignore[index]  # as above
+            kept, paths, counts = self._run.hiding.object({key: value})
+            ((name, fresh),) = kept.items()
+            found = _Part(name, fresh, tuple(paths), counts)
         parts[digest] = found
         return found
-
-
-def _searched(value: Mapping[str, object], salt: bytes) -> _Part:
-    hider = Hider(salt)
-    fresh, paths = hide_object(plain(value), hider)  # type: ignore[arg-type]  # an object stays one
-    return _Part("", fresh, tuple(paths), hider.counts)

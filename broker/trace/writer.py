@@ -27,6 +27,7 @@ from broker.capabilities.clock import Clock
 from broker.errors import InputError, TraceError
 from broker.limits import MAX_TRACE_LINE_BYTES
 from broker.receipt.disk import CREATE, DISK, Disk, make_private_folder
+from broker.receipt.disk import lock as disk_lock
 from broker.redaction.hiding import Hider
 from broker.trace.about import About, manifest_document
 from broker.trace.blobs import BlobStore
@@ -40,7 +41,7 @@ from broker.trace.format import (
     REDACTIONS,
     RUN_ID,
 )
-from broker.trace.hiding import ABSENT, Hidden, hide, spelled
+from broker.trace.hiding import ABSENT, JSON, Hidden, Hiding, spelled
 from broker.trace.stamps import Stamps
 
 POLICY_VERSION: Final = 1  # of what is hidden, and how; a manifest names it
@@ -55,11 +56,17 @@ class RunWriter:
     """
     Writes one run. Safe among threads.
 
+    Attributes:
+        run_id: the run's name, and its folder's.
+        folder: the run's folder.
+        hiding: what hides its secrets.
+        broken: why nothing more is written, or the empty text.
+
     >>> import tempfile
     >>> from broker.capabilities.clock import FakeClock
-    >>> from broker.trace.about import Adapter
+    >>> from broker.trace.about import StartedBy
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     about = About(Adapter("sh"), ["sh"], "/w")
+    ...     about = About(StartedBy("sh"), ["sh"], "/w")
     ...     run = RunWriter.create(Path(place), about, clock=FakeClock(), randomness=bytes)
     ...     first = run.event("run.start", "orca", attrs={"adapter": "sh"})
     ...     last = run.event("run.end", "orca", attrs={"exit_code": 0}, causes=[first])
@@ -76,7 +83,7 @@ class RunWriter:
         self.run_id = folder.name
         self.broken = ""
         self._document = document
-        self._salt = salt
+        self.hiding = Hiding(salt)
         self._stamps = Stamps(clock)
         self._disk = disk
         self._lock = threading.RLock()
@@ -89,6 +96,7 @@ class RunWriter:
         self._counts: Counter[str] = Counter()
         self._hidden_at: list[tuple[int, tuple[str, ...]]] = []
         self._fd = os.open(folder / EVENTS, os.O_WRONLY | os.O_APPEND | CREATE, 0o600)
+        disk_lock(self._fd)  # whoever would change the run sees that it is being written
 
     @classmethod
     def create(
@@ -145,21 +153,16 @@ class RunWriter:
             self._turn += 1
             return self._turn
 
-    @property
-    def salt(self) -> bytes:
-        """What this run's placeholders are made with. Never written."""
-        return self._salt
-
     def event(
         self,
-        type: str,  # noqa: A002  the format's own word
+        type: str,
         actor: str,
         *,
         turn: int | None = None,
         causes: Sequence[int] = (),
         attrs: Mapping[str, object] = _NOTHING,
         payload: object = ABSENT,
-        media_type: str = "application/json",
+        media_type: str = JSON,
     ) -> int:
         """
         Write an event, and return its number; -1 once recording has stopped.
@@ -181,12 +184,12 @@ class RunWriter:
         """
         if type not in EVENT_TYPES or actor not in ACTORS:
             raise InputError(f"`{type}` by `{actor}` is no event of the format")
-        hidden, counts = hide(attrs, payload, media_type, self._salt)
+        hidden, counts = self.hiding.event(attrs, payload, media_type)
         return self.write(type, actor, hidden, counts, turn=turn, causes=causes)
 
     def write(
         self,
-        type: str,  # noqa: A002  the format's own word
+        type: str,
         actor: str,
         hidden: Hidden,
         counts: Counter[str],
@@ -207,10 +210,10 @@ class RunWriter:
                 payload = hidden.inline
                 if hidden.blob is not None:
                     payload = self._blobs.put(hidden.blob, hidden.media_type).document()
-                line = self._line(type, actor, hidden, payload, turn, causes)
-                self._append(line)
+                event = self._envelope(type, actor, self._turn if turn is None else turn)
+                self._append(_line(event, hidden, payload, causes))
             except OSError as error:
-                self._stop(error.strerror or str(error))
+                self.broken = error.strerror or str(error)
                 raise TraceError(f"recording stops: {self.broken}", code="trace.full") from None
             seq = self._seq
             self._seq += 1
@@ -233,7 +236,7 @@ class RunWriter:
             try:
                 return self._blobs.put(content, media_type).document()
             except OSError as error:
-                self._stop(error.strerror or str(error))
+                self.broken = error.strerror or str(error)
                 raise TraceError(f"recording stops: {self.broken}", code="trace.full") from None
 
     def seal(self, exit_code: int | None) -> None:
@@ -276,56 +279,36 @@ class RunWriter:
             finally:
                 os.close(self._fd)
 
-    def _line(
-        self,
-        type: str,  # noqa: A002  the format's own word
-        actor: str,
-        hidden: Hidden,
-        payload: object,
-        turn: int | None,
-        causes: Sequence[int],
-    ) -> bytes:
+    def close(self) -> None:
+        """Stop without a seal, as a recorder that dies does; nothing more is written."""
+        with self._lock:
+            if not self._sealed:
+                self._sealed = True
+                os.close(self._fd)
+
+    def _envelope(self, type: str, actor: str, turn: int) -> dict[str, object]:
         ts, mono_us = self._stamps.both()
-        event: dict[str, object] = {
+        return {
             "seq": self._seq,
             "ts": ts,
             "mono_us": mono_us,
-            "turn": self._turn if turn is None else turn,
+            "turn": turn,
             "type": type,
             "actor": actor,
         }
-        known = sorted({cause for cause in causes if 0 <= cause < self._seq})
-        if known:
-            event["causes"] = known
-        if hidden.attrs:
-            event["attrs"] = hidden.attrs
-        if payload is not ABSENT:
-            event["payload"] = payload
-        if hidden.paths:
-            event["redacted"] = list(hidden.paths)
-        line = spelled(event).encode() + b"\n"
-        if len(line) > MAX_TRACE_LINE_BYTES:
-            event["attrs"] = {key: _cut(value) for key, value in hidden.attrs.items()}
-            event.pop("redacted", None)
-            line = spelled(event).encode() + b"\n"
-        return line
 
     def _append(self, line: bytes) -> None:
         """Write a line whole, or leave nothing of it."""
-        done = 0
         try:
             done = self._disk.write(self._fd, line)
-            if done != len(line):
-                raise OSError(0, "the disk took only a part of a line")
         except OSError:
-            if done >= 0:
-                self._disk.truncate(self._fd, self._size)
+            self._disk.truncate(self._fd, self._size)
             raise
+        if done != len(line):
+            self._disk.truncate(self._fd, self._size)
+            raise OSError(0, "the disk took only a part of a line")
         self._size += len(line)
         self._digest.update(line)
-
-    def _stop(self, why: str) -> None:
-        self.broken = why
 
     def _redactions(self) -> dict[str, object]:
         return {
@@ -341,6 +324,29 @@ class RunWriter:
 
     def _put(self, name: str, document: dict[str, object]) -> None:
         self._disk.replace(self.folder / name, spelled(document).encode() + b"\n")
+
+
+def _line(
+    event: dict[str, object], hidden: Hidden, payload: object, causes: Sequence[int]
+) -> bytes:
+    """Return the line of an event; where its attributes are too long for one, they are cut."""
+    seq = event["seq"]
+    assert isinstance(seq, int)  # noqa: S101  given just now
+    known = sorted({cause for cause in causes if 0 <= cause < seq})
+    if known:
+        event["causes"] = known
+    if hidden.attrs:
+        event["attrs"] = hidden.attrs
+    if payload is not ABSENT:
+        event["payload"] = payload
+    if hidden.paths:
+        event["redacted"] = list(hidden.paths)
+    line = spelled(event).encode() + b"\n"
+    if len(line) > MAX_TRACE_LINE_BYTES:
+        event["attrs"] = {key: _cut(value) for key, value in hidden.attrs.items()}
+        event.pop("redacted", None)
+        line = spelled(event).encode() + b"\n"
+    return line
 
 
 def _cut(value: object) -> object:

@@ -8,10 +8,12 @@ They read files and never import the package, so that they can also be pointed a
 from __future__ import annotations
 
 import ast
+import os
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 MAX_LINES = 400
@@ -70,22 +72,47 @@ def files(root: Path, *folders: str, ending: str = ".py") -> Iterator[Path]:
 
 def texts(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of every text file of the project."""
-    for path in sorted(root.rglob("*")):
-        parts = path.relative_to(root).parts
-        hidden = any(p.startswith(".") and p not in {".ci", ".github"} for p in parts[:-1])
-        if hidden or any(p in SKIPPED or p.endswith(".egg-info") for p in parts):
-            continue
-        if path.is_file() and not path.is_symlink() and path.name != ".git":
-            try:
-                yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
-            except UnicodeDecodeError:
-                continue
+    for place, folders, names in os.walk(root):
+        # What is left out is not gone into: an environment holds more files than the project.
+        folders[:] = sorted(
+            f
+            for f in folders
+            if f in {".ci", ".github"} or not (f.startswith(".") or f in SKIPPED)
+            if not f.endswith(".egg-info")
+        )
+        for path in (Path(place, name) for name in sorted(names) if name != ".git"):
+            if path.is_file() and not path.is_symlink():
+                text = _text(path, path.stat().st_mtime_ns)
+                if text is not None:
+                    yield path.relative_to(root).as_posix(), text
 
 
 def parsed(root: Path, *folders: str) -> Iterator[tuple[str, ast.Module]]:
     """Yield the name and the syntax tree of every Python file under the folders."""
     for path in files(root, *folders):
-        yield path.relative_to(root).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        yield path.relative_to(root).as_posix(), _tree(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _text(path: Path, _: int) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@cache
+def _tree(path: Path, _: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _found(root: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, int, str, str]]:
+    """Yield what a pattern finds: the file, the line's number, the line and the finding."""
+    for name, text in texts(root):
+        if pattern.search(text):
+            for at, line in enumerate(text.splitlines(), 1):
+                if found := pattern.search(line):
+                    yield name, at, line, found.group()
 
 
 def long_files(root: Path) -> list[str]:
@@ -110,22 +137,12 @@ def vague_names(root: Path) -> list[str]:
 
 def unfinished(root: Path) -> list[str]:
     """Nothing is left for later."""
-    return [
-        f"{name}:{at}: {line.strip()[:80]}"
-        for name, text in texts(root)
-        for at, line in enumerate(text.splitlines(), 1)
-        if UNFINISHED.search(line)
-    ]
+    return [f"{name}:{at}: {line.strip()[:80]}" for name, at, line, _ in _found(root, UNFINISHED)]
 
 
 def foreign_words(root: Path) -> list[str]:
     """The project speaks only of itself."""
-    return [
-        f"{name}:{at}: `{found.group()}`"
-        for name, text in texts(root)
-        for at, line in enumerate(text.splitlines(), 1)
-        if (found := FOREIGN.search(line))
-    ]
+    return [f"{name}:{at}: `{found}`" for name, at, _, found in _found(root, FOREIGN)]
 
 
 def silenced(root: Path) -> list[str]:
@@ -290,7 +307,9 @@ def unpaired(root: Path, elsewhere: dict[str, str] = TESTED_ELSEWHERE) -> list[s
         parts = path.relative_to(root / "broker").with_suffix("").parts
         if parts[-1] == "__init__":
             parts = parts[:-1]
-            if not any(isinstance(node, _CODE) for node in ast.walk(_tree(path))):
+            if not any(
+                isinstance(node, _CODE) for node in ast.walk(_tree(path, path.stat().st_mtime_ns))
+            ):
                 continue
         if name in elsewhere:
             places = [elsewhere[name]]
@@ -306,10 +325,6 @@ def unpaired(root: Path, elsewhere: dict[str, str] = TESTED_ELSEWHERE) -> list[s
 
 
 _CODE = (ast.FunctionDef, ast.ClassDef, ast.Call)
-
-
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def packaging(root: Path) -> list[str]:

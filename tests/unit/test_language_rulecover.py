@@ -103,18 +103,19 @@ def test_what_takes_too_long_is_refused_by_name() -> None:
         attenuate(parent, tools(narrow))
 
 
-def test_large_sets_count_as_the_work_that_they_are() -> None:
-    """Sets of hundreds take many steps to hold against each other, so no list holds up an asker."""
+def test_large_sets_count_as_the_work_that_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rules take more steps where their sets are large, so no list holds up an asker."""
     optional = [Condition((Hop(f"o{n}", True), Hop("x")), values(1)) for n in range(4)]
 
-    def on_days_but(day: int) -> Rule:
-        days = [(n, n) for n in range(1, 513, 2) if n != day]
+    def on_days_but(day: int, last: int) -> Rule:
+        days = [(n, n) for n in range(1, last, 2) if n != day]
         return rule("p", argument("d", on(*days)), *optional)
 
-    few, many = (tuple(on_days_but(n) for n in range(1, end, 2)) for end in (5, 100))
-    assert rules_cover(few, (on_days_but(0),)) is None
+    monkeypatch.setattr("broker.language.rulecover.MAX_RULE_STEPS", 3_000)
+    small, large = (tuple(on_days_but(n, last) for n in range(1, 100, 2)) for last in (105, 513))
+    assert rules_cover(small, (on_days_but(0, 105),)) is None
     with pytest.raises(LimitError, match="steps"):
-        rules_cover(many, (on_days_but(0),))
+        rules_cover(large, (on_days_but(0, 513),))
 
 
 def test_too_many_names_are_refused_by_name() -> None:

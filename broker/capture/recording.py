@@ -28,7 +28,7 @@ from broker.capture.redirect import Pointed, pointed
 from broker.capture.scribe import Scribe
 from broker.errors import BrokerError, LaunchError, TraceError
 from broker.events import Bus
-from broker.trace import about
+from broker.trace.about import About, StartedBy
 from broker.trace.writer import RunWriter
 
 _WORD_BYTES: Final = 16
@@ -79,8 +79,8 @@ class Recording:
             clock: what tells the time.
             randomness: so many random bytes.
         """
-        known = about.About(
-            about.Adapter(adapter.name),
+        known = About(
+            StartedBy(adapter.name),
             launch.command,
             str(launch.cwd),
             launch.environ,

@@ -153,7 +153,7 @@ def test_a_models_errors_are_its_own(tmp_path: Path, status: str) -> None:
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """Where nobody listens, the answer is a 502 that says who was asked, and the request is kept."""
+    """Where nobody listens, a 502 says who was asked, and the request is kept."""
     gone = Server(saying(b""))
     gone.close()
     with proxied(tmp_path, gone.url) as (proxy, watched), connected(proxy.port) as near:
@@ -314,12 +314,14 @@ def test_a_token_becomes_the_key_that_it_stands_for(tmp_path: Path) -> None:
     """In fields and in the query the model sees the key, and the agent never had it."""
     seen: list[bytes] = []
     server = Server(saying(plain(b"ok"), seen))
-    with proxied(tmp_path, server.url, **{"broker-run-1": "real"}) as (proxy, _):
-        with connected(proxy.port) as near:
-            near.sendall(
-                ask("/v1/messages?key=broker-run-1", b"{}", "Authorization: Bearer broker-run-1")
-            )
-            read_answer(near)
+    with (
+        proxied(tmp_path, server.url, **{"broker-run-1": "real"}) as (proxy, _),
+        connected(proxy.port) as near,
+    ):
+        near.sendall(
+            ask("/v1/messages?key=broker-run-1", b"{}", "Authorization: Bearer broker-run-1")
+        )
+        read_answer(near)
     assert b"Authorization: Bearer real\r\n" in seen[0]
     assert b"?key=real HTTP/1.1" in seen[0]
     assert b"broker-run-1" not in seen[0]

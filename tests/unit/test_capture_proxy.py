@@ -106,12 +106,14 @@ def test_what_models_are_asked_by_passes(tmp_path: Path, path: str) -> None:
 def test_lists_of_models_pass(tmp_path: Path, method: str) -> None:
     """A list of models is asked for by GET, and looked for by HEAD, whose answer has no body."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n" + (b"[]" if method == "GET" else b"")
-    with proxied(tmp_path, Server(saying(answer)).url) as (proxy, watched):
-        with connected(proxy.port) as near:
-            for count in (1, 2):
-                near.sendall(ask("/v1/models", b"", method=method))
-                assert read_answer(near, len(answer)) == answer
-                assert watched.last(count).method == method
+    with (
+        proxied(tmp_path, Server(saying(answer)).url) as (proxy, watched),
+        connected(proxy.port) as near,
+    ):
+        for count in (1, 2):
+            near.sendall(ask("/v1/models", b"", method=method))
+            assert read_answer(near, len(answer)) == answer
+            assert watched.last(count).method == method
 
 
 def test_a_malformed_request_is_told(tmp_path: Path) -> None:

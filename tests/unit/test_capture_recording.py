@@ -34,7 +34,8 @@ from broker.service.client import SessionClient
 messages = [{"role": "user", "content": "[script main] go"}]
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 while True:
-    body = {"model": "m", "messages": messages, "tools": [{"type": "function", "function": {"name": "Read"}}]}
+    tools = [{"type": "function", "function": {"name": "Read"}}]
+    body = {"model": "m", "messages": messages, "tools": tools}
     request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions",
         json.dumps(body).encode(), {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]})
     message = json.load(opener.open(request))["choices"][0]["message"]
@@ -44,7 +45,8 @@ while True:
     for call in message["tool_calls"]:
         if "BROKER_SOCKET" in os.environ:
             given = json.loads(call["function"]["arguments"])
-            SessionClient.find(os.environ).decide("Read", given, call_id=call["id"], cwd=os.getcwd())
+            client = SessionClient.find(os.environ)
+            client.decide("Read", given, call_id=call["id"], cwd=os.getcwd())
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": "a = 1"})
     if len(sys.argv) > 1:
         open(sys.argv[1], "w").write("asked")
@@ -84,8 +86,9 @@ def test_a_run_is_recorded(bench: Bench) -> None:
     assert f"recorded {folder.name}: 2 requests, 1 calls; `broker runs show {folder.name}`" in err
     found = [(e["type"], e["turn"]) for e in events(folder)]
     assert found == [
-        ("run.start", 0), ("model.request", 1), ("model.response", 1), ("tool.call", 1), ("note", 1),
-        ("tool.result", 2), ("model.request", 2), ("model.response", 2), ("run.end", 2),
+        ("run.start", 0), ("model.request", 1), ("model.response", 1), ("tool.call", 1),
+        ("note", 1), ("tool.result", 2), ("model.request", 2), ("model.response", 2),
+        ("run.end", 2),
     ]  # fmt: skip
     call, note = events(folder)[3:5]
     assert call["attrs"]["call"] == note["attrs"]["call"] == "call_main-0-0"

@@ -18,9 +18,9 @@ from broker.capture.scribe import Scribe
 from broker.capture.tape import Tape
 from broker.events import CallDecided, SessionSealed
 from broker.loopback.script import Say
-from broker.records.failures import failed
 from broker.receipt.disk import Disk
-from broker.trace.about import About, Adapter
+from broker.records.failures import failed
+from broker.trace.about import About, StartedBy
 from broker.trace.bodies import rebuilt
 from broker.trace.reader import RunReader
 from broker.trace.writer import RunWriter
@@ -34,7 +34,7 @@ class Desk:
     """A scribe, its run, and an agent whose requests it is told of."""
 
     def __init__(self, root: Path, name: str = "anthropic") -> None:
-        about = About(Adapter("sh"), ["sh"], "/w")
+        about = About(StartedBy("sh"), ["sh"], "/w")
         self.run = RunWriter.create(root / "runs", about, clock=FakeClock(), randomness=bytes)
         self.root = root
         self.turns: list[int] = []

@@ -95,10 +95,12 @@ def test_a_certificate_that_nobody_names_is_not(
 ) -> None:
     """A server that nobody vouches for gets no byte of the request, and is named."""
     server = secure(certificate, plain(b"ok"))
-    with proxied(tmp_path, f"https://localhost:{server.port}") as (proxy, _):
-        with connected(proxy.port) as near:
-            near.sendall(ask())
-            got = read_answer(near)
+    with (
+        proxied(tmp_path, f"https://localhost:{server.port}") as (proxy, _),
+        connected(proxy.port) as near,
+    ):
+        near.sendall(ask())
+        got = read_answer(near)
     assert got.startswith(b"HTTP/1.1 502 ")
     assert b"its certificate is not believed" in got
 
@@ -160,10 +162,12 @@ def test_a_proxy_that_refuses_is_told(tmp_path: Path, answer: bytes, said: bytes
         near.sendall(answer)
 
     environ = {"https_proxy": Server(serve).url}
-    with proxied(tmp_path, "https://api.example.com", environ) as (proxy, _):
-        with connected(proxy.port) as near:
-            near.sendall(ask())
-            assert said in read_answer(near)
+    with (
+        proxied(tmp_path, "https://api.example.com", environ) as (proxy, _),
+        connected(proxy.port) as near,
+    ):
+        near.sendall(ask())
+        assert said in read_answer(near)
 
 
 def test_a_plain_model_behind_a_proxy(tmp_path: Path) -> None:
@@ -176,10 +180,12 @@ def test_a_plain_model_behind_a_proxy(tmp_path: Path) -> None:
         near.sendall(plain(b"ok"))
 
     environ = {"HTTP_PROXY": Server(serve).url.removeprefix("http://")}
-    with proxied(tmp_path, "http://model.example:8080/v1", environ) as (proxy, _):
-        with connected(proxy.port) as near:
-            near.sendall(ask("/chat/completions"))
-            assert read_answer(near).endswith(b"ok")
+    with (
+        proxied(tmp_path, "http://model.example:8080/v1", environ) as (proxy, _),
+        connected(proxy.port) as near,
+    ):
+        near.sendall(ask("/chat/completions"))
+        assert read_answer(near).endswith(b"ok")
     line = b"POST http://model.example:8080/v1/chat/completions HTTP/1.1\r\n"
     assert seen[0].startswith(line + b"Host: model.example:8080\r\n")
 

@@ -38,8 +38,9 @@ def test_arguments_that_come_in_pieces() -> None:
 
 def test_a_stream_that_breaks_off_says_so() -> None:
     """What was said until then is read, and the failure is told."""
+    block = {"type": "text", "text": "a"}
     told = [
-        ("", {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}}),
+        ("", {"type": "content_block_start", "index": 0, "content_block": block}),
         ("", {"type": "content_block_delta", "index": 0, "delta": {"text": "b"}}),
     ]  # fmt: skip
     found = READER.reply(events(told).decode(), stream=True)

@@ -51,5 +51,6 @@ def test_an_answer_with_and_without_content_is_the_same_message() -> None:
 
 def test_only_the_first_choice_is_read() -> None:
     """A request for several answers has one conversation."""
-    said = '{"choices":[{"message":{"content":"a"},"finish_reason":"stop"},{"message":{"content":"b"}}]}'
+    first = '{"message":{"content":"a"},"finish_reason":"stop"}'
+    said = f'{{"choices":[{first},{{"message":{{"content":"b"}}}}]}}'
     assert READER.reply(said, stream=False).text == "a"

@@ -33,7 +33,7 @@ def test_calls_of_each_kind() -> None:
 
 
 def test_items_are_the_same_without_their_names() -> None:
-    """An item is known again without the provider's own name of it, and reasoning does not count."""
+    """An item is known without the provider's own name of it, and reasoning does not count."""
     item = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
     said = [{"type": "reasoning"}, {**item, "id": "fc_1", "status": "completed"}]
     one = READER.asked({"input": said}, "").messages

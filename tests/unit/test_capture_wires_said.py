@@ -67,7 +67,7 @@ def test_a_conversation_keeps_its_beginning(name: str) -> None:
 @settings(max_examples=25)
 @given(
     body=st.dictionaries(
-        st.sampled_from("model messages input contents tools system".split()), JSON
+        st.sampled_from(["model", "messages", "input", "contents", "tools", "system"]), JSON
     ),
     text=st.text(),
 )

@@ -72,6 +72,7 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/run.py
 	@$(PY) bench/receipts.py
 	@$(PY) bench/pipeline.py
+	@$(PY) bench/recording.py
 
 .PHONY: bench-agents
 bench-agents: $(READY) ## measure what the broker costs each agent that is installed, per call

@@ -36,6 +36,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "wire",
         "ticket",
         "authorize",
+        "difference",
     ),
     "home": ("home",),
     "receipt": ("receipt.",),

@@ -22,6 +22,8 @@ from broker.conditions import (
     Free,
     HostIn,
     InIntent,
+    Links,
+    LinksTyped,
     On,
     Range,
     Test,
@@ -195,6 +197,8 @@ def _fitting(text: str, given: Typed, argument: KnownArgument, name: str) -> Tes
         wrong = "is no address"
     elif isinstance(test, Under) and not path:
         wrong = "is no path"
+    elif isinstance(test, Links | LinksTyped) and role not in _TEXT:
+        wrong = "is no free text"
     elif isinstance(test, Values):
         if role == "amount" and (test.texts or test.flags):
             wrong = "is a number; write it without quotes"

@@ -198,9 +198,15 @@ class ReadsAlone:
 
 
 def flat(arguments: Mapping[str, object], entry: ToolEntry) -> Iterator[tuple[str, object]]:
-    """Yield each single value with its way; a way into an object has a dot."""
+    """
+    Yield each single value with its way; a way into an object has a dot.
+
+    An argument that the tool does not have is left out: some of AgentDyn's calls hold such, and no
+    scope could name it.
+    """
     for name, value in arguments.items():
-        yield from _flat(name, value, entry.arguments[name])
+        if name in entry.arguments:
+            yield from _flat(name, value, entry.arguments[name])
 
 
 def _flat(way: str, value: object, argument: Argument) -> Iterator[tuple[str, object]]:
@@ -210,8 +216,10 @@ def _flat(way: str, value: object, argument: Argument) -> Iterator[tuple[str, ob
         for item in value:
             yield from _flat(way, item, argument)
     elif isinstance(value, dict):
+        fields = argument.fields or {}
         for name, inner in value.items():
-            yield from _flat(f"{way}.{name}", inner, (argument.fields or {})[name])
+            if name in fields:
+                yield from _flat(f"{way}.{name}", inner, fields[name])
     else:
         yield way, value
 

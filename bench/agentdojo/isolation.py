@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,8 @@ OWN = {
     "payment_id": "payment",
     "payment_methods.payment_id": "payment",
 }
+
+SHOPS = ("retail", "airline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,10 @@ class Isolation:
     refused: int = 0
 
 
-def isolation(path: Path, bench: Bench) -> dict[str, Isolation]:
+def isolation(path: Path, bench: Bench, only: Sequence[str] = SHOPS) -> dict[str, Isolation]:
     """Return the figures by shop."""
     suites = json.loads(path.read_text(encoding="utf-8"))["suites"]
-    return {name: _shop(suite, bench) for name, suite in suites.items()}
+    return {name: _shop(suites[name], bench) for name in only}
 
 
 def _shop(suite: Mapping[str, dict], bench: Bench) -> Isolation:
@@ -106,7 +108,9 @@ def limits_of(customer: Customer, tools: Mapping[str, object], bench: Bench) -> 
     return Limits(tuple(names), tuple(limited))
 
 
-def others(call: Asked, customer: Customer, everybody, bench: Bench) -> Iterator[Asked]:
+def others(
+    call: Asked, customer: Customer, everybody: Iterable[Customer], bench: Bench
+) -> Iterator[Asked]:
     """Yield the call with one argument after the other naming what is another customer's."""
     entry = bench.known.known(call.tool)
     if entry is None:

@@ -238,7 +238,7 @@ _ALL = frozenset(("names", "amounts", "dates", "permissions"))
 _LINKS = _ALL | {"links"}
 
 LEVELS = (
-    Level("tools", "the task's tools, by name", True, Told()),
+    Level("tools", "the tools of the task, by name", True, Told()),
     Level("tools, calls", "and as many calls as it makes", True, Told(calls=True)),
     Level("names", "and who and what its writing tools may name", True, Told(_NAMES)),
     Level("values", "and amounts, days, modes, and what may be read", True, Told(_ALL, True)),
@@ -247,10 +247,25 @@ LEVELS = (
     Level("@reads", "as `tools`, and every reading tool", True, Told(reads=True)),
     Level("@reads, names", "as `names`, and every reading tool", True, Told(_NAMES, reads=True)),
     Level("@reads, links", "as `links`, and every reading tool", True, Told(_LINKS, reads=True)),
-    Level("reads alone", "@reads", False, ReadsAlone()),
-    Level("in intent", "*(... in intent)", False, Typed()),
+    Level("reads alone", "every reading tool, and nothing else", False, ReadsAlone()),
+    Level("in intent", "what its writing tools name stands in the line", False, Typed()),
     Level("in intent, amounts", "and amounts in intent", False, Typed(amounts=True, listed=True)),
-    Level("in intent, links", "and addresses in texts", False, Typed(links=True, listed=True)),
-    Level("in intent, all", "both", False, Typed(amounts=True, links=True, listed=True)),
-    Level("in intent, reads", "and what is read", False, Typed(reads=False, listed=True)),
+    Level(
+        "in intent, links",
+        "and what addresses stand in texts",
+        False,
+        Typed(links=True, listed=True),
+    ),
+    Level(
+        "in intent, all",
+        "amounts and addresses in texts",
+        False,
+        Typed(amounts=True, links=True, listed=True),
+    ),
+    Level(
+        "in intent, reads",
+        "as `in intent`, and what its reading tools name",
+        False,
+        Typed(reads=False, listed=True),
+    ),
 )

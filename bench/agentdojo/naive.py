@@ -13,6 +13,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.agentdojo.limits import Limit, Limits, ToolLimits
 from bench.agentdojo.tasks import Asked
@@ -52,9 +53,7 @@ def fits(limited: ToolLimits, call: Asked, line: str, entry: Mapping[str, dict])
             if any(not limit.optional for limit in mine.values()):
                 return False
         elif mine:
-            many = isinstance(role, dict) and role.get("many", False)
-            inner = role.get("fields", {}) if isinstance(role, dict) else {}
-            if not value_fits(name, value, mine, many, inner, line):
+            if not value_fits(name, value, mine, role if isinstance(role, dict) else {}, line):
                 return False
         elif not open_anyway(role, value, line, limited.rest):
             return False
@@ -83,15 +82,16 @@ def open_anyway(role: object, value: object, line: str, rest: bool) -> bool:
 
 
 def value_fits(
-    name: str, value: object, mine: Mapping[str, Limit], many: bool, inner: Mapping, line: str
+    name: str, value: object, mine: Mapping[str, Limit], role: Mapping[str, Any], line: str
 ) -> bool:
     """Whether one argument is what the limits on it, or on what is in it, say."""
     here = mine.get(name)
     if here is not None and here.kind in ("any", "absent"):
         return here.kind == "any"
-    if many:
+    if role.get("many", False):
+        one = {**role, "many": False}
         return isinstance(value, list) and all(
-            not nothing(item) and value_fits(name, item, mine, False, inner, line) for item in value
+            not nothing(item) and value_fits(name, item, mine, one, line) for item in value
         )
     if here is not None:
         return not isinstance(value, list | dict) and meets(here, value, line)
@@ -103,7 +103,7 @@ def value_fits(
             if limit is not None and limit.kind not in ("any", "absent"):
                 return False
         elif limit is None:
-            if inner.get(key) != "text":
+            if role.get("fields", {}).get(key) != "text":
                 return False
         elif not (limit.kind == "any" or meets(limit, said, line)):
             return False

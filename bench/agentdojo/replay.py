@@ -2,9 +2,10 @@
 Every task and every attack, replayed against the ticket of each task.
 
 A task is **whole** when every call that does it passes. A pair of a task and an attack is
-**completable** when every call of the attack passes one after the other under the task's ticket, and
-under a **free** attacker when each of its effects is reached in some way (``bench.agentdojo.harms``).
-An attack without a call is completable under any ticket: it asks the agent to say something.
+**completable** when every call of the attack passes one after the other under the task's ticket,
+and under a **free** attacker when each of its effects is reached in some way
+(``bench.agentdojo.harms``). An attack without a call is completable under any ticket: it asks the
+agent to say something.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ What scopes stop of AgentDojo's attacks, and what they cost: without a model, in
     python bench/agentdojo/run.py --suite banking --level names --level links
     python bench/agentdojo/run.py --json figures.json --check
 
-The tasks are read from the installed package (`pip install 'capability-broker[bench]'`) or from a copy
-beside the project, whose folder BROKER_SHARED names; AgentDyn's and DRIFT's recorded runs and
-tau-bench's tasks are read from there too, and left out where it is not. ADR-0038 and docs/agentdojo.md
-say what the columns mean.
+The tasks are read from the installed package (`pip install 'capability-broker[bench]'`) or from a
+copy beside the project, whose folder BROKER_SHARED names; AgentDyn's and DRIFT's recorded runs and
+tau-bench's tasks are read from there too, and left out where it is not. docs/agentdojo.md says what
+the columns mean.
 """
 
 from __future__ import annotations
@@ -136,14 +136,16 @@ def main(given: list[str] | None = None) -> int:
     kept: dict[str, object] = {"tasks": where}
     with tempfile.TemporaryDirectory(prefix="agentdojo-") as made:
         workspace = Path(made)
-        measured = dojo(suites, levels, Bench.of("agentdojo", workspace), check)
+        bench = Bench.of("agentdojo", workspace)
+        measured = dojo(suites, levels, bench, check)
+        suite = suites.get("banking") or next(iter(suites.values()))
         kept["agentdojo"] = _as_json(measured)
         told("")
         shown: list[Callable[[], Iterable[str]]] = [
             lambda: [f"AgentDojo, from {where}"],
             lambda: table.head(levels, measured),
             lambda: table.suites(measured),
-            lambda: table.how(levels),
+            lambda: table.how(levels, suite.users[0], suite, bench.known),
         ]
         shop = {}
         if beside is not None and chosen.suite is None:
@@ -158,7 +160,7 @@ def main(given: list[str] | None = None) -> int:
                 n: [f.tasks, f.whole, f.foreign, f.refused] for n, f in shop.items()
             }
             shown.append(lambda: table.shops(shop))
-        if chosen.suite is None:
+        if shop:  # with the tasks of the package alone there are fewer pairs
             shown.append(lambda: table.targets(measured, shop))
         told("")
         if sys.stderr.isatty():

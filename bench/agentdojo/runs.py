@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from bench.agentdojo.harms import HARMS, effects
+from bench.agentdojo.harms import HARMS, Effect, effects
 from bench.agentdojo.limits import Level
 from bench.agentdojo.naive import links
 from bench.agentdojo.spelling import Bench, Gate
-from bench.agentdojo.tasks import Asked, Suite, Task
-from broker.errors import ScopeError
+from bench.agentdojo.tasks import Asked, Suite
 
 # How to know a call that carries one of AgentDyn's attacks: its tools, and a word of its arguments.
 _VISIT = ("browse_webpage", "input_to_webpage")
@@ -70,6 +69,7 @@ class Run:
     useful: bool
     attacked: bool  # the attack succeeded
     calls: tuple[Asked, ...]
+    compared: bool  # the file has runs without an attack too
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,20 @@ class RunFigures:
 def recorded(path: Path) -> Iterator[Run]:
     """Yield the runs of a file that are of a person's task."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            found = json.loads(line)
-            if found["user_task"].startswith("user"):
-                attack = found["injection_task"]
-                yield Run(
-                    found["suite"],
-                    found["user_task"],
-                    attack,
-                    bool(found["utility"]),
-                    bool(found["security"]) and attack is not None,
-                    tuple([Asked(c["function"], c["args"]) for c in found["calls"]]),
-                )
+        read = [found for line in lines if (found := json.loads(line))]
+    compared = any(found["injection_task"] is None for found in read)
+    for found in read:
+        if found["user_task"].startswith("user"):
+            attack = found["injection_task"]
+            yield Run(
+                found["suite"],
+                found["user_task"],
+                attack,
+                bool(found["utility"]),
+                bool(found["security"]) and attack is not None,
+                tuple([Asked(c["function"], c["args"]) for c in found["calls"]]),
+                compared,
+            )
 
 
 def replayed(
@@ -143,13 +145,10 @@ def _held(run: Run, gate: Gate | None, suite: Suite, bench: Bench) -> RunFigures
         carrying = [call for call in run.calls if _carries(call, run, suite, bench)]
         stopped = bool(carrying) and not any(gate.admits(call) for call in carrying)
         return RunFigures(1, int(not carrying), int(stopped))
-    if run.useful and run.attack is None or run.useful and run.suite not in DYNAMIC:
+    if run.useful and (run.attack is None or not run.compared):
         passed = gate.run(run.calls)
         return RunFigures(good=1, whole=int(all(passed)), questions=passed.count(False))
     return RunFigures()
-
-
-DYNAMIC = ("shopping", "github", "dailylife")
 
 
 def _carries(call: Asked, run: Run, suite: Suite, bench: Bench) -> bool:
@@ -159,17 +158,14 @@ def _carries(call: Asked, run: Run, suite: Suite, bench: Bench) -> bool:
         return call.tool in carrier[0] and carrier[1] in said
     attack = next(task for task in suite.attacks if task.name == run.attack)
     return any(
-        call.tool == effect.call.tool and any(word in said for word in _words(effect, attack))
+        call.tool == effect.call.tool and any(word in said for word in _words(effect))
         for effect in effects(attack, bench.known)
     )
 
 
-def _words(effect, attack: Task) -> list[str]:
+def _words(effect: Effect) -> list[str]:
     if effect.lure:
         return [link for value in effect.call.arguments.values() for link in links(str(value))]
     aims = HARMS[effect.harm].get(effect.call.tool, {})
     found = [effect.call.arguments.get(name) for name in aims]
     return [str(v[0] if isinstance(v, list) else v) for v in found if v]
-
-
-__all__ = ["Run", "RunFigures", "ScopeError", "recorded", "replayed"]

@@ -8,6 +8,7 @@ is what a person gets.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,14 +64,14 @@ class Bench:
 class Gate:
     """One ticket, ready to be asked; calls that it allows are counted against it."""
 
-    def __init__(self, decide) -> None:
+    def __init__(self, decide: Callable[[Asked, int], Decision]) -> None:
         self.decide = decide
 
     def admits(self, call: Asked, spent: int = 0) -> bool:
         """Return whether a call passes."""
         return self.decide(call, spent).allowed
 
-    def run(self, calls) -> list[bool]:
+    def run(self, calls: Iterable[Asked]) -> list[bool]:
         """Return which of some calls pass, one after the other."""
         answers: list[bool] = []
         for call in calls:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 
 from bench.agentdojo.isolation import Isolation
 from bench.agentdojo.limits import Level
 from bench.agentdojo.replay import Figures, total
 from bench.agentdojo.runs import RunFigures
+from bench.agentdojo.spelling import scope_texts
+from bench.agentdojo.tasks import Suite, Task
+from broker.catalogs import Catalogs
 
 Measured = Mapping[str, Mapping[str, Figures]]  # by level, by suite
 
@@ -46,10 +50,20 @@ def suites(measured: Measured) -> Iterator[str]:
         yield f"{key:18} " + "".join(f"{cell:>24}" for cell in cells)
 
 
-def how(levels: Mapping[str, Level]) -> Iterator[str]:
-    """Yield what each level is, as a person would type it."""
+def how(levels: Mapping[str, Level], user: Task, suite: Suite, known: Catalogs) -> Iterator[str]:
+    """Yield what each level is, and the scope of one task under it, as a person would type it."""
+    yield f"how, and the scope of {user.suite}/{user.name}: {user.line}"
     for key, level in levels.items():
         yield f"{key:18} {level.how}"
+        for text in scope_texts(level.make(user, suite.needed, known)):
+            yield from wrap(
+                text,
+                96,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
 
 
 def recorded_runs(name: str, by_level: Mapping[str, Mapping[str, RunFigures]]) -> Iterator[str]:

@@ -2,8 +2,9 @@
 The tasks: what a person asked for, the calls that do it, and the calls of each attack.
 
 Read from the installed ``agentdojo`` package (`pip install 'capability-broker[bench]'`), or from a
-copy of the tasks beside the project, which also holds AgentDyn's. Where both are there they must say
-the same, or nothing is measured.
+copy of the tasks beside the project, which also holds AgentDyn's. Where both are there they must
+say the same, or nothing is measured; the copy then adds the calls of eight attacks of the workspace
+suite, for which the package has none.
 """
 
 from __future__ import annotations
@@ -113,23 +114,30 @@ def _installed() -> dict[str, Suite]:
         suite = get_suite(VERSION, name)
         world = suite.load_and_inject_default_environment({})
 
-        def played(task, line, name=name, world=world) -> Task:
-            there = task.init_environment(world.model_copy(deep=True))
+        def played(task, line, there, name=name) -> Task:
             calls = [Asked(c.function, dict(c.args)) for c in task.ground_truth(there)]
             return Task(name, task.ID, line, tuple(calls))
+
+        def begun(task, world=world):
+            return task.init_environment(world.model_copy(deep=True))
 
         schemas = {tool.name: tool.parameters.model_json_schema() for tool in suite.tools}
         found[name] = Suite(
             name,
             {tool: frozenset(s.get("required", ())) for tool, s in schemas.items()},
-            tuple([played(task, task.PROMPT) for task in suite.user_tasks.values()]),
-            tuple([played(task, task.GOAL) for task in suite.injection_tasks.values()]),
+            tuple([played(t, t.PROMPT, begun(t)) for t in suite.user_tasks.values()]),
+            tuple([played(t, t.GOAL, world) for t in suite.injection_tasks.values()]),
         )
     return found
 
 
 def _differing(one: Mapping[str, Suite], other: Mapping[str, Suite]) -> str:
-    """Return the first thing that two readings do not agree on, or nothing."""
+    """
+    Return the first thing that two readings do not agree on, or nothing.
+
+    The package has no calls for some attacks, which only a model's answer is judged by; the copy
+    says them.
+    """
     for name, suite in one.items():
         there = other.get(name)
         if there is None or suite.needed != there.needed:
@@ -139,6 +147,6 @@ def _differing(one: Mapping[str, Suite], other: Mapping[str, Suite]) -> str:
             if set(kept) != {task.name for task in ours}:
                 return f"the tasks of {name}"
             for task in ours:
-                if [c.tool for c in task.calls] != [c.tool for c in kept[task.name].calls]:
+                if task.calls and task.calls != kept[task.name].calls:
                     return f"{name}/{task.name}"
     return ""

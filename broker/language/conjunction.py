@@ -124,7 +124,7 @@ def _named_left(text: str, held: Sequence[Test], failed: Sequence[Test], line: b
 
 
 def _link_left(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
-    """Return whether some value fails what is asked of links; ``line``: it is a text of the line."""
+    """Return whether a value is left that fails these; ``line``: it is a text of the line."""
     limits = [set(test.texts) for test in _of(held, Links)]
     most = set.intersection(*limits) if limits else None  # None: whatever there is
     if _of(failed, LinksTyped) and (line or most == set() or _of(held, LinksTyped)):

@@ -21,13 +21,14 @@ from unicodedata import category, normalize
 
 from broker.language.inline import stands_in
 
-_BREAKS: Final = re.compile(r'[\s<>"“”„«»]+')
+_BREAKS: Final = re.compile(r'[<>"“”„«»]+')
 _APART: Final = re.compile(r"[,;|()\[\]{}`]+")
 _RUN: Final = re.compile(r"[\w.-]+")
 _DOTS: Final = re.compile(r"\.{2,}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z")
 _LABELLED: Final = re.compile(r"[A-Za-z]{1,16}:(?=[^/])")  # `mailto:`, `to:`
 _ACCOUNT: Final = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){8,30}(?![A-Za-z0-9])")
+_ACCOUNT_LIKE: Final = re.compile(r"[A-Z]{2}[0-9]{2}")
 _DOT_LIKE: Final = str.maketrans({"。": ".", "｡": ".", "．": ".", "․": "."})
 
 
@@ -40,12 +41,18 @@ def links_in(text: str) -> tuple[str, ...]:
     >>> links_in("At 10.30 we pay 98.70, e.g. by card...")
     ()
     """
-    plain = normalize("NFKC", text.translate(_DOT_LIKE)).translate(_DOT_LIKE)
-    if not plain.isascii():
+    plain = text
+    if not text.isascii():
+        plain = normalize("NFKC", text.translate(_DOT_LIKE)).translate(_DOT_LIKE)
         plain = "".join([sign for sign in plain if category(sign) != "Cf"])
-    accounts = [found.group().replace(" ", "") for found in _ACCOUNT.finditer(plain)]
-    named = [link for token in _BREAKS.split(plain) for link in _of_token(token)]
-    return tuple(dict.fromkeys([*accounts, *map(link_form, named)]))
+    named: list[str] = []
+    if _ACCOUNT_LIKE.search(plain):
+        named += [found.group().replace(" ", "") for found in _ACCOUNT.finditer(plain)]
+    if "." in plain or "@" in plain or "://" in plain:
+        for token in plain.split():
+            if "." in token[:-1] or "@" in token or "://" in token:  # most end a sentence at most
+                named += [link_form(link) for t in _BREAKS.split(token) for link in _of_token(t)]
+    return tuple(dict.fromkeys(named))
 
 
 def links_stand(line: str | None, text: str) -> bool:

@@ -17,7 +17,8 @@ from broker.wire import mac, root_block
 
 ALL = (
     'tools=a(b="x", c in {1, 2.5, true}, d>=-1, d<=5, e on 2024, f host in {x.test}, '
-    'g under "src/", h in intent, i absent, m links in intent, n links absent, o links in {"x.test"}, j, k?[].l="y", ... in intent)'
+    'g under "src/", h in intent, i absent, m links in intent, n links absent, '
+    'o links in {"x.test"}, j, k?[].l="y", ... in intent)'
 )
 KEY = bytes(KEY_BYTES)
 

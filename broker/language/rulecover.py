@@ -24,7 +24,7 @@ from functools import lru_cache
 from itertools import combinations, product
 from typing import Final, Literal
 
-from broker.conditions import HostIn, InIntent, On, Test, Values
+from broker.conditions import HostIn, InIntent, Links, On, Test, Values
 from broker.errors import LimitError
 from broker.language.conjunction import satisfiable
 from broker.language.toolnames import tools_cover
@@ -92,6 +92,8 @@ def _size(tests: Sequence[Test]) -> int:
                 found += len(test.spans)
             case HostIn():
                 found += len(test.patterns)
+            case Links():
+                found += 1 + len(test.texts)
             case _:
                 found += 1
     return found

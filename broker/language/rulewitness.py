@@ -21,9 +21,21 @@ from itertools import pairwise
 from typing import Final
 
 from broker.calls import Call, Label, PathSubject, UrlSubject
-from broker.conditions import HostIn, InIntent, On, Range, Test, Under, Values, admits_value
+from broker.conditions import (
+    HostIn,
+    InIntent,
+    Links,
+    LinksTyped,
+    On,
+    Range,
+    Test,
+    Under,
+    Values,
+    admits_value,
+)
 from broker.language.conjunction import satisfiable
 from broker.language.inline import stands_in
+from broker.language.links import links_in
 from broker.language.rulecover import (
     Anything,
     Chosen,
@@ -263,15 +275,24 @@ def _passing(held: Sequence[Test], failed: Sequence[Test], label: str, world: Wo
     """Return a value that passes some tests and fails others, in a world that is made so."""
     wanted = [t for t in held if isinstance(t, HostIn)]
     folders = [t for t in held if isinstance(t, Under)]
-    text = bool(wanted or folders or any(isinstance(t, On) for t in held))
+    text = bool(wanted or folders or any(isinstance(t, On | Links | LinksTyped) for t in held))
     line = any(isinstance(t, InIntent) for t in held)
+    typed = any(isinstance(t, LinksTyped) for t in held)
+    untyped = any(isinstance(t, LinksTyped) for t in failed)
+    named = _named(held, failed, world)
+    if named is None:
+        return None
     url = world.address(wanted, [t for t in failed if isinstance(t, HostIn)]) if wanted else None
     place = world.place(folders, [t for t in failed if isinstance(t, Under)]) if folders else None
     if (wanted and url is None) or (folders and place is None):
         return None
     fresh = url.spelled if url is not None else place.spelled if place is not None else ""
-    for value in _candidates(held, failed, (fresh or world.fresh(), world.fresh())):
+    texts = [" ".join((t, *named)) for t in (fresh or world.fresh(), world.fresh())]
+    for value in _candidates(held, failed, texts):
         if text and type(value) is not str:
+            continue
+        links = links_in(value) if isinstance(value, str) else ()
+        if untyped and not links:
             continue
         spelled = value if isinstance(value, str) else _spelled(value)
         if line and not stands_in(spelled, value):
@@ -287,12 +308,34 @@ def _passing(held: Sequence[Test], failed: Sequence[Test], label: str, world: Wo
             world.paths.append(place._replace(argument=label, spelled=spelled))
         if line:
             world.line.append(spelled)
+        if typed:
+            world.line.extend(links)
         return value
     return None
 
 
+def _named(held: Sequence[Test], failed: Sequence[Test], world: World) -> list[str] | None:
+    """Return what a text must name so that it fails tests of links; None: nothing does."""
+    limits = [set(test.texts) for test in held if isinstance(test, Links)]
+    most = set.intersection(*limits) if limits else None
+    found: list[str] = []
+    for test in failed:
+        if not isinstance(test, Links | LinksTyped):
+            continue
+        if most is None:
+            found.append(f"{world.fresh()}.test")
+            continue
+        left = sorted(most.difference(test.texts if isinstance(test, Links) else ()))
+        if not left:
+            return None
+        found.append(left[0])
+    return list(dict.fromkeys(found))
+
+
 def _plainly(test: Test, value: object) -> bool | None:
     """Return whether a test admits a value; None where that is for the world to say."""
+    if isinstance(test, Links):
+        return isinstance(value, str) and set(test.texts).issuperset(links_in(value))
     return admits_value(test, value) if isinstance(test, Values | Range | On) else None
 
 

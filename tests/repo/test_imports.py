@@ -29,6 +29,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "instants",
         "caveats",
         "conditions",
+        "admitting",
         "rules",
         "rulebook",
         "scope",

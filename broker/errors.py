@@ -188,6 +188,12 @@ class FatalStoreError(StoreError):
     code = "store.fatal"
 
 
+class TraceError(BrokerError):
+    """A run's recording cannot be written, or what was read is none that can be believed."""
+
+    code = "trace"
+
+
 class LaunchError(BrokerError):
     """The agent could not be started under its ticket."""
 

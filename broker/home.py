@@ -7,7 +7,7 @@ written into them.
 
 - ``state``: ``sessions/<sid>/`` one folder per session, ``heads/<sid>`` its head,
   ``checkpoints/<sid>`` its latest signed checkpoint, ``ledger/`` the record of all sessions,
-  ``projects/`` what was accepted of project files.
+  ``projects/`` what was accepted of project files, ``runs/<run>/`` one recording each.
 - ``data``: ``keys/`` the secret that signs receipts and tickets.
 - ``config``: ``broker.toml``, ``catalogs/``, ``policies/``; a person edits these.
 - ``runtime``: sockets; gone after a restart of the machine.
@@ -92,6 +92,11 @@ class Home:
     def projects(self) -> Path:
         """The folder that holds what a person accepted of project files."""
         return self.state / "projects"
+
+    @property
+    def runs(self) -> Path:
+        """The folder that holds one folder per recorded run."""
+        return self.state / "runs"
 
     @property
     def keys(self) -> Path:

@@ -100,6 +100,13 @@ MAX_RECORDED_BYTES: Final = 128 * 2**20  # bytes of an answer that are kept; abo
 MAX_BLOB_BYTES: Final = 256 * 2**20  # bytes of one text that is kept in a file
 MAX_RECORDS_BYTES: Final = 2 * 2**30  # bytes of the lines of one session's records
 
+# ── recordings of runs ──
+MAX_TRACE_LINE_BYTES: Final = 2**20  # bytes of one event's line; a longer payload is a blob
+MAX_TRACE_EVENTS: Final = 1_000_000  # events of one run that are held in memory
+MAX_TRACE_PROBLEMS: Final = 1_000  # problems of one run that are told; the rest is counted
+MAX_MANIFEST_BYTES: Final = 2**20  # bytes of a run's manifest
+MAX_CONVERSATIONS: Final = 64  # conversations of one run whose last request is kept in mind
+
 # ── the reference agent ──
 MAX_FILE_BYTES: Final = 8 * 2**20  # bytes of one file that a tool reads
 MAX_PAGE_BYTES: Final = 2 * 2**20  # bytes of one page that a tool fetches

@@ -17,9 +17,11 @@ from broker.cli import (
     policy,
     receiptgroup,
     run,
+    runsgroup,
     scope,
     sessions,
     ticket,
+    verifyrun,
 )
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
@@ -46,6 +48,8 @@ ORDER = (
     "ticket",
     "receipt",
     "sessions",
+    "runs",
+    "verify",
     "key",
     "inspect",
     "doctor",
@@ -109,6 +113,8 @@ app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
+app.add_typer(runsgroup.app, name="runs")
+app.command("verify", epilog=verifyrun.EXAMPLES)(verifyrun.verify)
 app.add_typer(key.app, name="key")
 app.add_typer(inspectgroup.app, name="inspect")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

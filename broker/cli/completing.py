@@ -73,6 +73,17 @@ def session_ids(incomplete: str) -> list[str]:
     return _fitting(told, incomplete)
 
 
+def run_ids(incomplete: str) -> list[str]:
+    """Return the recorded runs that may be meant."""
+
+    def names() -> list[str]:
+        from broker.trace.runs import names
+
+        return sorted(names(_home().runs))
+
+    return _fitting(contained(names, lambda _: []), incomplete)
+
+
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 

@@ -19,7 +19,6 @@ from typing import Final
 from broker.redaction.hiding import Hider
 from broker.redaction.names import secret_name
 from broker.redaction.streams import hide_stream
-from broker.redaction.texts import secrets_in
 from broker.redaction.trees import PART, hide_tree, readable, spelled
 
 _STREAM: Final = re.compile(r"(?:^|\n)data:|^\s*\{[^\n]*\}\s*\n\s*\{")
@@ -48,21 +47,30 @@ def hide_body(content: bytes, salt: bytes = b"") -> HiddenBody:
     HiddenBody(content=b'{"apiKey":"[hidden]","n":1}', paths=('apiKey',), counts={'name': 1})
     """
     hider = Hider(salt)
+    said, paths = hide_content(content, hider)
+    return HiddenBody(said, tuple(paths), dict(sorted(hider.counts.items())) if paths else {})
+
+
+def hide_content(content: bytes, hider: Hider) -> tuple[bytes, list[str]]:
+    """
+    Return a content with what ``hider`` finds hidden, and the paths of that.
+
+    >>> hide_content(b"PASSWORD=k", Hider())
+    (b'PASSWORD=[hidden]', ['(substring)'])
+    """
     text = content.decode("utf-8", "surrogateescape")
     fresh, paths = _hidden(text, hider)
-    if not paths:
-        return HiddenBody(content, (), {})
-    said = fresh.encode("utf-8", "surrogateescape")
-    return HiddenBody(said, tuple(sorted(paths)), dict(sorted(hider.counts.items())))
+    return (fresh.encode("utf-8", "surrogateescape"), sorted(paths)) if paths else (content, [])
 
 
 def _hidden(text: str, hider: Hider) -> tuple[str, list[str]]:
+    before = hider.counts.copy()
     try:
         if _STREAM.search(text[:_LOOK_CHARS]):
             return hide_stream(text, hider)
         return _hidden_document(text, hider)
     except (ValueError, RecursionError):  # not JSON, or deeper than anything reads
-        hider.counts.clear()
+        hider.counts = before
     fresh = hider.text(text)
     return fresh, [PART.strip()] if fresh != text else []
 
@@ -96,7 +104,7 @@ def hide_words(words: Sequence[str], hider: Hider) -> list[str]:
     >>> hide_words(["login", "--password", "my dog", "--user", "me"], Hider())
     ['login', '--password', '[hidden]', '--user', 'me']
     """
-    found = secrets_in(" ".join(words))
+    found = hider.find(" ".join(words))
     kept: list[str] = []
     begin, option = 0, ""
     for word in words:

@@ -49,9 +49,13 @@ class Hider:
         digest = hmac.new(self._salt, said, hashlib.sha256).hexdigest()
         return f"[hidden {kind} {digest[:8]}]"
 
+    def find(self, text: str) -> list[Span]:
+        """Return what is to be hidden in a text, in order and without overlap."""
+        return secrets_in(text)
+
     def text(self, text: str) -> str:
         """Return a text with its secrets hidden."""
-        found = secrets_in(text)
+        found = self.find(text)
         return self.replaced(text, found) if found else text
 
     def replaced(self, text: str, found: list[Span]) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker.redaction.hiding import Hider
-from broker.redaction.texts import Span, secrets_in
+from broker.redaction.texts import Span
 from broker.redaction.trees import PART, hide_tree, indexed, joined, readable, spelled
 
 _DATA: Final = re.compile(r"(data:[ ]?|)([{\[].*[}\]])(\s*)\Z", re.DOTALL)
@@ -163,7 +163,7 @@ def _hide_pieces(pieces: list[_Piece], hider: Hider) -> Iterator[_Piece]:
             piece.put(text)
             yield piece
         return
-    found = secrets_in(whole)
+    found = hider.find(whole)
     marks = [hider.placeholder(whole[s.start : s.end], s.kind) for s in found]
     begin, first = 0, 0
     for piece in pieces:

@@ -113,11 +113,16 @@ def secrets_in(text: str) -> list[Span]:
         found += map(Span._make, _refused(text))
     if _RUN.search(text) or "://" in text or "-----" in text:
         found += map(Span._make, shaped(text))
-    return _disjoint(text, found) if found else found
+    return disjoint(text, found) if found else found
 
 
-def _disjoint(text: str, found: list[Span]) -> list[Span]:
-    """Unite what overlaps under the kind of the first, and leave out what is hidden already."""
+def disjoint(text: str, found: list[Span]) -> list[Span]:
+    """
+    Unite what overlaps under the kind of the first, and leave out what is hidden already.
+
+    >>> disjoint("abcdef", [Span(2, 5, "b"), Span(0, 3, "a")])
+    [Span(start=0, end=5, kind='a')]
+    """
     found.sort()
     kept: list[Span] = []
     for each in found:

@@ -62,6 +62,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "session",
     ),
     "anchors": ("anchors.",),
+    "trace": ("trace.",),
     "doors": (
         "service.",
         "api",

@@ -14,6 +14,7 @@ GROUPS = {
     "scope": ("show", "check"),
     "policy": ("list", "show", "check"),
     "ticket": ("show", "attenuate", "verify"),
+    "runs": ("list", "show", "events", "checkpoints", "graph", "export", "scrub", "gc"),
     "key": ("show", "new", "rotate", "archive"),
     "inspect": ("runtime",),
 }
@@ -45,7 +46,7 @@ def test_top(broker: Console) -> None:
     listed = said.out[said.out.index("Commands:") :].splitlines()[1:]
     assert tuple(line.split()[0] for line in listed[: len(ORDER)]) == ORDER
     for group in GROUPS:
-        assert broker(group).code == 2
+        assert broker(group).code == (0 if group == "runs" else 2)  # no word lists the runs
 
 
 def test_version(broker: Console) -> None:

@@ -43,7 +43,7 @@ from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
-from broker.scope import Scope, parse_scope, render
+from broker.scope import Policies, Scope, parse_scope, render
 from broker.sessions.alive import Alive
 from broker.sessions.checkpointing import Checkpointer, Track
 from broker.sessions.conceal import Concealer, concealed_names
@@ -82,6 +82,7 @@ class Ground:
     outside: Outside
     at: int
     concealer: Concealer
+    policies: Policies
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -95,6 +96,18 @@ class Ground:
         known = self.catalogs
         return parse_scope(texts, at=at, groups=known.groups(), lookup=known.known)
 
+    def typed_scope(self, texts: Sequence[str], at: int) -> Scope:
+        """
+        Read what a person types while the session runs; unlike a model they may name a policy.
+
+        Raises:
+            ScopeError, PolicyError: a text is malformed, or names no policy.
+        """
+        known = self.catalogs
+        return parse_scope(
+            texts, at=at, groups=known.groups(), policies=self.policies, lookup=known.known
+        )
+
     def append(self, kind: str, data: Data, at: int, durable: bool) -> Entry:
         """
         Write an entry, without what is concealed, and have it signed in its time.
@@ -104,6 +117,15 @@ class Ground:
         """
         if self.concealer.conceals(kind):
             data = self.concealer.take(kind, data)
+        return self.write(kind, data, at, durable)
+
+    def write(self, kind: str, data: Data, at: int, durable: bool = True) -> Entry:
+        """
+        Write an entry as it is, and have it signed in its time.
+
+        Raises:
+            BrokerError: it cannot be written.
+        """
         entry = self.receipt.append(kind, data, at=at, durable=durable)
         self.checkpoints.wrote(entry.n)
         return entry
@@ -283,6 +305,7 @@ def begin(
         outside,
         at,
         concealer,
+        policies,
         opened,
         scope.warnings,
     )
@@ -306,7 +329,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         ticket = past.root()
         workspace = Path(past.workspace)
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
-        typed = concealer.typed(past.intent)
+        typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
         checkpoints = checkpointer(home, receipts, receipt, outside)
@@ -320,9 +343,10 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         resolver,
         needs_enforcement=past.needs_enforcement,
         randomness=outside.randomness,
-        typed=typed,
+        typed=typed.get(ticket.id),
     )
-    custody = Custody(guard, ticket_key, past.tickets, past.holders)
+    replaced = [guard.rooted(old, typed.get(old.id)) for old in past.replaced]
+    custody = Custody(guard, ticket_key, past.tickets, past.holders, replaced)
     return Ground(
         workspace,
         catalogs,
@@ -334,6 +358,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         outside,
         past.at,
         concealer,
+        policy_loader((home.config / POLICIES,), groups=catalogs.groups()),
     )
 
 

@@ -163,6 +163,11 @@ def ticket_data(ticket: Ticket, texts: Iterable[str]) -> Data:
     }
 
 
+def minted_data(ticket: Ticket, texts: Iterable[str], *, replaces: str) -> Data:
+    """Return the data of a ``ticket`` entry for a root that took the place of another."""
+    return {**ticket_data(ticket, texts), "replaces": replaces}
+
+
 def delegation_data(ticket: Ticket, texts: Iterable[str], *, asked_by: str, holder: str) -> Data:
     """Return the data of a ``delegate`` entry for a ticket that was derived."""
     data: Data = {

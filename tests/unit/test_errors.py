@@ -28,6 +28,7 @@ CODES = {
     "LimitError": "limit",
     "VerificationError": "verification",
     "TicketVerificationError": "ticket.verification",
+    "TraceError": "trace",
     "Break": "receipt.break",
     "UnverifiableError": "unverifiable",
     "AttenuationError": "attenuation",

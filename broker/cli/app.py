@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from broker.cli import (
+    agent,
     check,
     doctor,
     init,
@@ -40,6 +41,7 @@ Start with:
 
 ORDER = (
     "run",
+    "agent",
     "init",
     "mcp",
     "check",
@@ -101,6 +103,7 @@ app.command(
     epilog=run.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command("agent", epilog=agent.EXAMPLES)(agent.agent)
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command(
     "mcp",

@@ -76,6 +76,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "telling",
         "sandbox.",
         "harness.",
+        "agentloop.",
         "mcp.",
         "records.",
         "testing.",

@@ -77,6 +77,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "telling",
         "sandbox.",
         "harness.",
+        "agentloop.",
         "mcp.",
         "records.",
         "testing.",

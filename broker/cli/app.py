@@ -17,12 +17,15 @@ from broker.cli import (
     policy,
     receiptgroup,
     record,
+    replay,
     run,
     runsgroup,
     scope,
     sessions,
+    suggest,
     ticket,
     verifyrun,
+    whatif,
 )
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
@@ -51,6 +54,9 @@ ORDER = (
     "receipt",
     "sessions",
     "runs",
+    "replay",
+    "whatif",
+    "suggest",
     "verify",
     "key",
     "inspect",
@@ -121,6 +127,9 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.add_typer(runsgroup.app, name="runs")
+app.command("replay", epilog=replay.EXAMPLES)(replay.replay)
+app.command("whatif", epilog=whatif.EXAMPLES)(whatif.whatif)
+app.command("suggest", epilog=suggest.EXAMPLES)(suggest.suggest)
 app.command("verify", epilog=verifyrun.EXAMPLES)(verifyrun.verify)
 app.add_typer(key.app, name="key")
 app.add_typer(inspectgroup.app, name="inspect")

@@ -77,6 +77,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "harness.",
         "mcp.",
         "records.",
+        "replay.",
         "testing.",
         "inspection.",
     ),

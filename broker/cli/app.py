@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from broker.cli import (
     check,
+    compare,
     doctor,
     init,
     inspectgroup,
@@ -55,6 +56,7 @@ ORDER = (
     "sessions",
     "runs",
     "replay",
+    "compare",
     "whatif",
     "suggest",
     "verify",
@@ -128,6 +130,7 @@ app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.add_typer(runsgroup.app, name="runs")
 app.command("replay", epilog=replay.EXAMPLES)(replay.replay)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("whatif", epilog=whatif.EXAMPLES)(whatif.whatif)
 app.command("suggest", epilog=suggest.EXAMPLES)(suggest.suggest)
 app.command("verify", epilog=verifyrun.EXAMPLES)(verifyrun.verify)

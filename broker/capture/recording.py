@@ -26,9 +26,10 @@ from broker.capabilities.clock import Clock, SystemClock
 from broker.capture.proxy import ModelProxy
 from broker.capture.redirect import Pointed, pointed
 from broker.capture.scribe import Scribe
+from broker.capture.upstream import ModelUpstream
 from broker.errors import BrokerError, LaunchError, TraceError
 from broker.events import Bus
-from broker.trace.about import About, StartedBy
+from broker.trace.about import About, Parent, StartedBy
 from broker.trace.writer import RunWriter
 
 _WORD_BYTES: Final = 16
@@ -64,6 +65,7 @@ class Recording:
         say: Say,
         *,
         sid: str = "",
+        parent: Parent | None = None,
         clock: Clock | None = None,
         randomness: Callable[[int], bytes] = secrets.token_bytes,
     ) -> Recording | None:
@@ -76,6 +78,7 @@ class Recording:
             adapter: its agent.
             say: tells the person a line.
             sid: the session of the run; empty where there is none.
+            parent: the run that this one replays or was forked from.
             clock: what tells the time.
             randomness: so many random bytes.
         """
@@ -86,6 +89,7 @@ class Recording:
             launch.environ,
             session=launch.folder if sid else None,
             sid=sid,
+            parent=parent,
         )
         try:
             run = RunWriter.create(runs, known, clock=clock or SystemClock(), randomness=randomness)
@@ -121,6 +125,24 @@ class Recording:
         self._proxy = proxy
         environ = {**found.prepared.environ, **_around_proxies(launch.environ)}
         return replace(found.prepared, environ=environ)
+
+    def behind(self, address: Callable[[str], str]) -> dict[str, ModelUpstream]:
+        """Have other servers answer in place of the models, by their names; return the models."""
+        if self._proxy is None:
+            return {}
+        before = dict(self._proxy.upstreams)
+        for name in before:
+            self._proxy.upstreams[name] = ModelUpstream.read(name, address(name))
+        return before
+
+    def event(self, kind: str, attrs: Mapping[str, object]) -> int:
+        """
+        Write an event of whoever stands around the recording, and return its number.
+
+        Raises:
+            InputError, TraceError: as ``RunWriter.event``.
+        """
+        return self._run.event(kind, "orca", attrs=attrs)
 
     @property
     def hosts(self) -> tuple[str, ...]:

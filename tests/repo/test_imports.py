@@ -80,6 +80,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "agentloop.",
         "mcp.",
         "records.",
+        "replay.",
         "testing.",
         "inspection.",
     ),

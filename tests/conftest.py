@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_BE_SKIPPED = {
     "Claude Code is not installed",
     "Codex is not installed",
+    "Codex has no tool that fetches",
+    "Codex takes no gateway in the place of an address",
     "Cline CLI is not installed",
     "Cline CLI runs plugins with Node, and it is not installed",
     "Gemini CLI is not installed",
@@ -27,6 +29,9 @@ MAY_BE_SKIPPED = {
     "node is not installed",
     "opencode is not installed",
     "pi is not installed",
+    "pi has no MCP servers",
+    "pi has no subagents",
+    "pi has no tool that fetches",
     "the MCP conformance suite is not installed",
     "the MCP server for files is not installed",
     "mounting a small file system takes root",

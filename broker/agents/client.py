@@ -45,18 +45,26 @@ def hook_command(client: Sequence[str], socket: Path, agent: str, *, failed: str
     return f"{shlex.join(words)} || {{ {failed}; }}"
 
 
-def telling_command(client: Sequence[str], socket: Path, agent: str) -> str:
+def telling_command(client: Sequence[str], socket: Path, agent: str, *, waits: bool = True) -> str:
     """
     Return the shell command that an agent starts to tell of something that has happened already.
 
     It says nothing and never fails: a subagent that is told not to stop would go on for ever, and
-    what has run cannot be refused. Arguments are those of ``hook_command``.
+    what has run cannot be refused.
+
+    Args:
+        client, socket, agent: those of ``hook_command``.
+        waits: end when the session knows; without it the shell ends at once, for an agent that
+            waits for its hooks and need not wait for this one.
 
     >>> telling_command(["/x/hook.pyc"], Path("/run/s"), "codex")
     '/x/hook.pyc /run/s codex 15000 >/dev/null 2>&1; :'
     """
-    words = [*client, os.fspath(socket), agent, str(DEADLINE_MS)]
-    return f"{shlex.join(words)} >/dev/null 2>&1; :"
+    told = shlex.join([*client, os.fspath(socket), agent, str(DEADLINE_MS)])
+    if waits:
+        return f"{told} >/dev/null 2>&1; :"
+    # A shell gives what it leaves in the background nothing to read, unless it is kept elsewhere.
+    return f"exec 3<&0; {told} <&3 3<&- >/dev/null 2>&1 &"
 
 
 def compiled_client(path: Path) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from broker.loopback.script import Say, Told, Turn, Use
+from broker.loopback.script import Say, Text, Told, Turn, Use
 from broker.loopback.server import LoopbackModel
 from broker.service.client import SOCKET_VARIABLE
 from tests.hookkit import within
@@ -23,7 +23,7 @@ from tests.runkit import finished, start
 from tests.sessionkit import Bench
 
 Script = Mapping[str, Sequence[Turn]]
-Call = tuple[str, Mapping[str, object]]
+Call = tuple[str, Mapping[str, object] | Text]
 
 
 # What an agent is called, where it is not as its program is.

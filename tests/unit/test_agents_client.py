@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from broker.agents.client import (
     compiled_client,
     hook_command,
     interpreter,
+    telling_command,
     write_new,
 )
+from tests.hookkit import PAYLOAD, Stand, within
 
 
 def test_the_client_is_compiled_for_the_interpreter_that_runs_it(tmp_path: Path) -> None:
@@ -46,6 +49,24 @@ def test_whatever_fails_the_command_refuses(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, b"no\n")
+
+
+def test_what_is_told_at_leisure_is_told_whole(tmp_path: Path) -> None:
+    """The shell ends before the session knows, and the session is told all the same."""
+    with Stand(tmp_path / "s", lambda _: time.sleep(1)) as stand:
+        client = compiled_client(tmp_path / "hook.pyc")
+        began_s = time.monotonic()
+        done = subprocess.run(
+            telling_command(client, stand.path, "codex", waits=False),
+            shell=True,
+            input=PAYLOAD * 500,
+            capture_output=True,
+            check=False,
+        )
+        assert time.monotonic() - began_s < 0.9
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        assert within(10, lambda: bool(stand.asked))
+        assert stand.asked == [b"hook codex\n" + PAYLOAD * 500]
 
 
 def test_a_file_of_ours_is_new_and_private(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ from broker.agents.commandline import options, refuse, value_of, without
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import AgentHook
 from broker.agents.models import Front, Redirected
-from broker.agents.servers import behind_gateway
+from broker.agents.servers import behind_gateway, beside_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -176,7 +176,8 @@ class ClaudeLaunch:
             command = hook_command(started, launch.socket, NAME)
             telling = telling_command(started, launch.socket, NAME)
             typed = with_rules(typed, workspace_rules(launch.cwd))
-            gateways = behind_gateway(configured(launch, arguments), launch)
+            servers = configured(launch, arguments)
+            gateways = behind_gateway(servers, launch)
             if gateways:
                 config = json.dumps({"mcpServers": gateways}, indent=1)
                 write_new(launch.folder / SERVERS_NAME, config.encode())
@@ -208,7 +209,12 @@ class ClaudeLaunch:
             added = [*added, "--add-dir", os.fspath(launch.cwd), _SOURCES, "user"]
             variables = {_MEMORY: "1"}
         fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
-        return Prepared((kept[0], *added, *kept[1:]), variables, fleeting=fleeting)
+        return Prepared(
+            (kept[0], *added, *kept[1:]),
+            variables,
+            fleeting=fleeting,
+            beside=beside_gateway(servers, gateways),
+        )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``. That may change the settings that are watched."""

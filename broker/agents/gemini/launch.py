@@ -51,7 +51,7 @@ from broker.agents.gemini.settings import (
     unwelcome_variable,
 )
 from broker.agents.models import Front, Redirected
-from broker.agents.servers import behind_gateway
+from broker.agents.servers import behind_gateway, beside_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -190,9 +190,10 @@ class GeminiLaunch:
                 raise LaunchError("the session's folder has a `$` in its name: Gemini CLI fills in")
             name = f"broker-{secrets.token_hex(16)}"
             own = dict(read_settings(real / FOLDER / SETTINGS))
-            gateways = behind_gateway(own.get("mcpServers"), launch)
+            servers = _table(own.get("mcpServers"))
+            gateways = behind_gateway(servers, launch)
             if gateways:
-                own["mcpServers"] = {**_table(own["mcpServers"]), **gateways}
+                own["mcpServers"] = {**servers, **gateways}
             self._settings = with_hooks(own, name, command, TIMEOUT_S * 1000)
             self._settings_path = furnish(home, real, self._settings)
             programs.mkdir(mode=0o700)
@@ -211,7 +212,12 @@ class GeminiLaunch:
             _SANDBOX: "false",
             "PATH": f"{programs}{os.pathsep}{search}",
         }
-        return Prepared(launch.command, variables, fleeting=(self._settings_path,))
+        return Prepared(
+            launch.command,
+            variables,
+            fleeting=(self._settings_path,),
+            beside=beside_gateway(servers, gateways),
+        )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""

@@ -240,7 +240,8 @@ class QwenLaunch:
             started = compiled_client(self._client)
             command = hook_command(started, launch.socket, NAME)
             telling = telling_command(started, launch.socket, NAME)
-            settings = with_hooks(with_servers(launch, folder, system), command, telling)
+            servers, beside = with_servers(launch, folder, system)
+            settings = with_hooks(servers, command, telling)
             write_new(self._settings, json.dumps(settings, indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{self._settings}` cannot be written: {error.strerror}") from error
@@ -255,6 +256,7 @@ class QwenLaunch:
             launch.command,
             {_SYSTEM: os.fspath(self._settings), _DEFAULTS: os.fspath(defaults), **_PINNED},
             fleeting=(self._settings,),
+            beside=beside,
         )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:

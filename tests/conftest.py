@@ -33,6 +33,7 @@ MAY_BE_SKIPPED = {
     "pi has no subagents",
     "pi has no tool that fetches",
     "the MCP conformance suite is not installed",
+    "the MCP conformance suite needs Node.js 22 or newer",
     "the MCP server for files is not installed",
     "mounting a small file system takes root",
     "no small file system can be mounted here",

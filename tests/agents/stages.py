@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -260,17 +259,12 @@ class ClineStage(Stage):
         (self.own / "data/settings").mkdir(parents=True)
 
     def ready(self, model: LoopbackModel) -> None:
-        """Sign in to the scripted model, as a person would."""
+        """Write what `cline auth` would, which takes a start of Cline's."""
         kind, name = self.MODEL[1], self.MODEL[3]
-        subprocess.run(
-            [self.program, "auth", "-p", kind, "-m", name, "-k", "none", "-b", f"{model.url}/v1"],
-            env={"PATH": os.environ["PATH"], "HOME": str(self.user), **self.QUIET},
-            cwd=self.user,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-            timeout=60,
-        )
+        chosen = {"provider": kind, "apiKey": "none", "model": name, "baseUrl": f"{model.url}/v1"}
+        row = {"settings": chosen, "updatedAt": "2020-01-01T00:00:00.000Z", "tokenSource": "manual"}
+        settings = {"version": 1, "lastUsedProvider": kind, "providers": {kind: row}}
+        self.write(self.own / "data/settings/providers.json", settings)
 
     def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
         """Return the command of a headless run."""

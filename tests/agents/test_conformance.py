@@ -21,14 +21,14 @@ import pytest
 
 from broker.loopback.script import Say, Use, Wire, place
 from broker.loopback.server import LoopbackModel
-from tests.agents.stage import Stage
+from tests.agents.stage import PATIENCE_S, Stage
 from tests.agents.tongues import NOTES, Tongue, stage, tongue
 from tests.mcpkit import WebServer, notes
 from tests.runkit import finished
 
 __all__ = ["stage", "tongue"]
 
-pytestmark = [pytest.mark.agent, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(400)]
 
 KEY = "Bearer key-of-the-notes"
 
@@ -272,7 +272,7 @@ def test_a_ticket_that_ends_during_the_run(stage: Stage, tongue: Tongue) -> None
     with Late({"main": [*turns, Say("done")]}) as model:
         process = stage.start(model, scope=[tongue.scope("shell"), f"until={tongue.starts_s}s"])
         model.ends_s = time.monotonic() + tongue.starts_s + 4  # the ticket is minted meanwhile
-        code, _, err = finished(process, 150)
+        code, _, err = finished(process, PATIENCE_S)
     assert code == 0, err
     assert [row[1:] for row in stage.decisions()] == [("allow", ""), ("refuse", "until")]
     assert (stage.workspace / "early").exists()

@@ -41,8 +41,8 @@ class Tongue:
     configures the server ``notes``, whose tool is called ``look`` in a call. ``waits`` is what the
     main agent does while its subagents run, where it does not wait by itself; ``report`` is how a
     subagent ends where talking is not enough; ``options`` let it work in other folders too;
-    ``starts_s`` is how long its first call may take; ``reads_first`` says that it refuses by itself to
-    change a file that it has not read.
+    ``starts_s`` is how long its first call may take; ``reads_first`` says that by itself it changes
+    no file that it has not read.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Tongue:
     waits: Call | None = None
     report: Turn = field(default_factory=lambda: Say("ok"))
     options: Callable[[str], Sequence[str]] = lambda folder: ()
-    starts_s: int = 15
+    starts_s: int = 25
     reads_first: bool = False
     lacks: Mapping[str, str] = field(default_factory=dict)
 

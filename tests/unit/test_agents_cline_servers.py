@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.agents.adapter import Launch
-from broker.agents.cline.servers import with_gateways
+from broker.agents.cline.servers import START_S, with_gateways
 from broker.mcp.config import ADDRESS_VARIABLE, gateway_command
 
 LAUNCH = Launch((), {}, Path("/ws"), Path("/b/sessions/sid"), Path("/run/s"))
@@ -35,7 +35,7 @@ def test_both_spellings_stand_behind_the_gateway() -> None:
     assert beside == ()
     nested, flat, far, flat_far = (found[name] for name in servers)
     assert nested["transport"]["args"][-1] == "x"
-    assert nested["disabled"] is True
+    assert (nested["disabled"], nested["timeout"]) == (True, START_S)
     assert (flat["args"][-1], flat["timeout"], flat["type"]) == ("x", 5, "stdio")
     for each in (far["transport"], flat_far):
         assert each["command"] == gateway_command()[0]

@@ -21,6 +21,8 @@ from broker.agents.servers import behind_gateway, beside_gateway
 SERVERS_NAME: Final = "cline-servers.json"
 _SERVERS: Final = "mcpServers"
 _TRANSPORT: Final = "transport"
+_TIMEOUT: Final = "timeout"
+START_S: Final = 60  # a gateway starts before its server does; Cline waits less by itself
 _SIGNED_IN: Final = "oauth"
 _SIGNS_IN: Final = "oauthClient"
 
@@ -45,8 +47,7 @@ def with_gateways(found: Mapping[str, object], launch: Launch) -> Servers:
         found: what the person's file says.
         launch: the run.
     """
-    named = found.get(_SERVERS)
-    servers = named if isinstance(named, dict) else {}
+    servers = _table(found.get(_SERVERS))
     entries = {name: each for name, each in servers.items() if isinstance(each, dict)}
     if any(_SIGNED_IN in entry for entry in entries.values()):
         return Servers(None, tuple(entries))
@@ -55,11 +56,17 @@ def with_gateways(found: Mapping[str, object], launch: Launch) -> Servers:
     beside = beside_gateway(plain, gateways)
     if not gateways:
         return Servers(None, beside)
-    rewritten = {
-        name: {**entries[name], _TRANSPORT: entry} if _TRANSPORT in entries[name] else entry
-        for name, entry in gateways.items()
-    }
+    rewritten: dict[str, object] = {}
+    for name, gateway in gateways.items():
+        entry = entries[name]
+        inside = {_TRANSPORT: gateway} if _TRANSPORT in entry else gateway
+        rest = entry if _TRANSPORT in entry else {}
+        rewritten[name] = {_TIMEOUT: START_S, **rest, **_table(inside)}
     return Servers({**found, _SERVERS: {**servers, **rewritten}}, beside)
+
+
+def _table(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
 def _plain(entry: Mapping[str, object]) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.agents.adapter import Launch, adapter_for
 from broker.agents.client import (
     DEADLINE_MS,
     TIMEOUT_S,
@@ -49,6 +50,32 @@ def test_whatever_fails_the_command_refuses(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, b"no\n")
+
+
+@pytest.mark.parametrize("name", ["claude", "cline", "copilot", "gemini", "qwen"])
+def test_the_shell_around_a_hook_says_nothing(tmp_path: Path, name: str) -> None:
+    """A start-up file that a variable names, and would print a line, is not read in a run."""
+    for folder in ("session", "ws", "home", "bin"):
+        (tmp_path / folder).mkdir()
+    noisy = tmp_path / "noisy.sh"
+    noisy.write_text("echo a line\n")
+    given = {"BASH_ENV": str(noisy), "ENV": str(noisy), "SHELLOPTS": "noexec"}
+    (tmp_path / "bin/node").touch(mode=0o755)
+    path = f"{os.environ['PATH']}:{tmp_path / 'bin'}"
+    environ = {"HOME": str(tmp_path / "home"), "PATH": path, **given}
+    adapter = adapter_for([name])
+    command = (name, *adapter.trial, "-p", "go")
+    session, socket = tmp_path / "session", tmp_path / "s"
+    prepared = adapter.prepare(Launch(command, environ, tmp_path / "ws", session, socket))
+    assert {variable: prepared.environ[variable] for variable in given} == dict.fromkeys(given, "")
+    done = subprocess.run(
+        ["bash", "-c", "echo said"],
+        env={**environ, **prepared.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "said\n"
 
 
 def test_what_is_told_at_leisure_is_told_whole(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
     write_new,
 )
@@ -202,12 +203,12 @@ class ClaudeLaunch:
             values, rest = typed_values(kept[1:])
             kept = [kept[0], *rest]
             added = [OPTION, *values, os.fspath(launch.folder / SERVERS_NAME), *added]
-        variables = {}
+        variables = quiet_shell(launch.environ)
         if value_of(arguments, _SOURCES) is None:
             # Without the workspace's settings its CLAUDE.md is left out too. It is only text,
             # and comes back by way of an added folder.
             added = [*added, "--add-dir", os.fspath(launch.cwd), _SOURCES, "user"]
-            variables = {_MEMORY: "1"}
+            variables[_MEMORY] = "1"
         fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
         return Prepared(
             (kept[0], *added, *kept[1:]),

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
-from broker.agents.client import CLIENT_NAME, compiled_client, hook_command, write_new
+from broker.agents.client import CLIENT_NAME, compiled_client, hook_command, quiet_shell, write_new
 from broker.agents.cline.answers import ClineHook
 from broker.agents.cline.canary import canary
 from broker.agents.cline.home import (
@@ -200,6 +200,7 @@ class ClineLaunch:
             "CLINE_PLUGIN_IMPORT_TIMEOUT_MS": str(IMPORT_TIMEOUT_MS),
             _RUNTIME: os.path.abspath(runtime),
             _OPENS: "1" if alone else "0",
+            **quiet_shell(launch.environ),
         }
         added = ["-c", os.path.realpath(launch.cwd)]
         rest = list(launch.command[1:])

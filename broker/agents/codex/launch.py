@@ -32,6 +32,7 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
 )
 from broker.agents.codex.canary import canary
@@ -199,6 +200,7 @@ class CodexLaunch:
         ours += [word for setting in (trusted, *servers) for word in ("-c", setting)]
         return Prepared(
             (launch.command[0], *ours, *launch.command[1:]),
+            quiet_shell(launch.environ),
             keys=_keys(launch.environ),
             beside=beside,
         )

@@ -31,6 +31,7 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
     write_new,
 )
@@ -218,6 +219,7 @@ class CopilotLaunch:
         fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
         return Prepared(
             (*launch.command[:at], *added, *launch.command[at:]),
+            quiet_shell(launch.environ),
             fleeting=fleeting,
             beside=beside_gateway(servers, gateways),
         )

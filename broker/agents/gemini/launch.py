@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
-from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
+from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, quiet_shell
 from broker.agents.commandline import options, value_of
 from broker.agents.gemini.answers import GeminiHook
 from broker.agents.gemini.canary import canary
@@ -210,6 +210,7 @@ class GeminiLaunch:
             TRUST: "true",  # as the person has it already; nothing may change it during the run
             "GEMINI_CLI_TRUSTED_FOLDERS_PATH": os.fspath(trust_list(launch.environ)),
             _SANDBOX: "false",
+            **quiet_shell(launch.environ),
             "PATH": f"{programs}{os.pathsep}{search}",
         }
         return Prepared(

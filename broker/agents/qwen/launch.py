@@ -32,6 +32,7 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
     write_new,
 )
@@ -252,12 +253,9 @@ class QwenLaunch:
         if _LOOKS & set(arguments):
             self._headless = False
         self._begun_s = time.monotonic()
-        return Prepared(
-            launch.command,
-            {_SYSTEM: os.fspath(self._settings), _DEFAULTS: os.fspath(defaults), **_PINNED},
-            fleeting=(self._settings,),
-            beside=beside,
-        )
+        variables = {**quiet_shell(launch.environ), **_PINNED, _DEFAULTS: os.fspath(defaults)}
+        variables[_SYSTEM] = os.fspath(self._settings)
+        return Prepared(launch.command, variables, fleeting=(self._settings,), beside=beside)
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""

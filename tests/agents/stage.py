@@ -162,7 +162,7 @@ def broker_gone(stage: Stage, how: str, shell: Callable[[str], Call], scope: Seq
             process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
         try:
             if how == "stopped":
-                assert within(60, lambda: "main-1-0" in model.results)
+                assert within(120, lambda: "main-1-0" in model.results)
                 assert "did not answer in time" in model.results["main-1-0"].text
             else:
                 finished(process, 60)

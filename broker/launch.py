@@ -191,6 +191,7 @@ def run(
                 _rehearse(it, streams, tried=tried, quiet=quiet)
                 if not quiet and how.name != Plain.name:
                     _tell_keys(how.name, {**given, **prepared.environ}, prepared, streams)
+                    _tell_beside(prepared.beside, streams)
                 return _guarded(it, walls)
             finally:
                 recording.end(quiet=quiet)
@@ -219,6 +220,16 @@ def _tell_keys(
     if names:
         found = ", ".join(f"`{name}`" for name in names)
         streams.say(f"tools can read {found} from their environment, as the agent does")
+
+
+def _tell_beside(servers: Sequence[str], streams: Streams) -> None:
+    """Say once which MCP servers the gateway does not stand before."""
+    if servers:
+        found = ", ".join(f"`{name}`" for name in servers)
+        streams.say(
+            f"no gateway before {found}: their tools are held, their resources and prompts are not "
+            "(a server with an address needs its key in a header, and no sign-in)"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml tools/find_python
 	@python=$$(sh tools/find_python) || exit 1; \
@@ -72,6 +72,11 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/run.py
 	@$(PY) bench/receipts.py
 	@$(PY) bench/pipeline.py
+	@$(PY) bench/recording.py
+
+.PHONY: bench-agentdojo
+bench-agentdojo: $(READY) ## count what scopes stop of four benchmarks of attacked agents
+	@$(PY) bench/agentdojo/run.py --check
 
 .PHONY: bench-agents
 bench-agents: $(READY) ## measure what the broker costs each agent that is installed, per call

@@ -168,6 +168,9 @@ class Call:
 _HOLDERS: Final = frozenset((dict, list))
 
 
+_FEW: Final = 4  # subjects that are gone through without an index
+
+
 class Look:
     """What a condition may look at beside a value: the call, and the line that a person typed."""
 
@@ -181,6 +184,9 @@ class Look:
 
     def paths(self, label: str, value: str) -> list[PathSubject]:
         """Return the paths that were read at an argument; a call may hold very many."""
+        few = self.call.paths
+        if len(few) <= _FEW and (found := [path for path in few if path.argument == label]):
+            return found
         if self._paths is None:
             self._paths = {}
             for path in self.call.paths:
@@ -190,6 +196,9 @@ class Look:
 
     def urls(self, label: str, value: str) -> list[UrlSubject]:
         """Return the addresses that were read at an argument."""
+        few = self.call.urls
+        if len(few) <= _FEW and (found := [url for url in few if url.argument == label]):
+            return found
         if self._urls is None:
             self._urls = {}
             for url in self.call.urls:

@@ -1,9 +1,10 @@
 """
-What a rule may ask of one argument: the kinds of tests, and what each admits.
+What a rule may ask of one argument: the kinds of tests, and the form of each.
 
-Decided here: which tests exist, their canonical form, and whether one value passes. Not decided
-here: which argument a test looks at and that all others stay empty (``broker.rulebook``), when one
-rule is as strict as another (``broker.language.rulecover``), how a test is typed.
+Decided here: which tests exist, their canonical form, and what those admit that look at nothing
+but the value. Not decided here: what the others admit (``broker.admitting``), which argument a test
+looks at and that all others stay empty (``broker.rulebook``), when one rule is as strict as another
+(``broker.language.rulecover``), how a test is typed.
 
 Rules a maintainer keeps: a test admits only values of its own type, so a list, an object or a
 null passes none, ``True`` is no number and ``"5"`` is not 5; what is not a finite number is no
@@ -16,16 +17,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Final
 
-from broker.calls import Look
 from broker.errors import InputError
-from broker.hosts import check_host, host_matcher
-from broker.language.inline import stands_in
+from broker.hosts import check_host
+from broker.language.links import link_form, links_in
 from broker.language.patterns import check_path, first_unseen
 from broker.limits import MAX_CONDITION_VALUES, MAX_SAFE_INT, MAX_VALUE_CHARS
 
@@ -39,10 +38,6 @@ _DAY: Final = re.compile(
     r"(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?)?"
 )
-
-
-Admits = Callable[[object, str, Look], bool]
-"""Whether a test admits a value; the text is the argument's label in ``Call`` subjects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,19 @@ class InIntent:
     """A text or number that stands, as a whole word, in the line that a person typed."""
 
 
-Test = Free | Absent | Values | Range | On | HostIn | Under | InIntent
+@dataclass(frozen=True, slots=True)
+class Links:
+    """A text that names no other addresses and accounts than these."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinksTyped:
+    """A text of which each address and account stands in the line that a person typed."""
+
+
+Test = Free | Absent | Values | Range | On | HostIn | Under | InIntent | Links | LinksTyped
 
 
 def empty(value: object) -> bool:
@@ -234,6 +241,24 @@ def under(folder: str) -> Under:
     return Under(found)
 
 
+def links(*texts: str) -> Links:
+    """
+    Return the test for texts that name these addresses and accounts at most.
+
+    >>> links("https://a.test/", "bob@b.test")
+    Links(texts=('a.test', 'bob@b.test'))
+
+    Raises:
+        InputError: one is no address and no account, or there are too many.
+    """
+    if len(texts) > MAX_CONDITION_VALUES:
+        raise InputError(f"a set holds at most {MAX_CONDITION_VALUES} values")
+    for text in texts:
+        if links_in(_text(text)) != (link_form(_text(text)),):
+            raise InputError("that is no address and no account number")
+    return Links(tuple(dict.fromkeys(link_form(_text(text)) for text in texts)))
+
+
 def checked(test: Test) -> Test:
     """
     Return the test in canonical form; equal tests have equal forms.
@@ -254,7 +279,9 @@ def checked(test: Test) -> Test:
             return host_in(*test.patterns)
         case Under():
             return under(test.folder)
-        case Free() | Absent() | InIntent():
+        case Links():
+            return links(*test.texts)
+        case Free() | Absent() | InIntent() | LinksTyped():
             return test
     raise InputError("no such condition")
 
@@ -306,71 +333,3 @@ def admits_value(test: Values | Range | On, value: object) -> bool:
         )
     day = _day_of(value) if type(value) is str and len(value) <= _DAY_CHARS else None
     return day is not None and any(first <= day <= last for first, last in test.spans)
-
-
-def admitting(test: Test) -> Admits:
-    """Return what decides a test, made ready once for every call."""
-    match test:
-        case Values():
-            return _among(test)
-        case Range():
-            return _between(test)
-        case On():
-            return lambda value, _label, _look: admits_value(test, value)
-        case HostIn():
-            match_host = host_matcher(test.patterns).match
-            return lambda value, label, look: _reaches(match_host, value, label, look)
-        case Under():
-            return lambda value, label, look: _below(test, value, label, look)
-        case InIntent():
-            return lambda value, _label, look: look.line is not None and stands_in(look.line, value)
-    raise InputError("this condition looks at no value")
-
-
-# These two are what most conditions are, so they say again, and faster, what `admits_value` says.
-
-
-def _among(test: Values) -> Admits:
-    texts, rest = frozenset(test.texts), Values((), test.numbers, test.flags)
-
-    def admits(value: object, _label: str, _look: Look) -> bool:
-        if type(value) is str:
-            return value in texts or value.strip(" ") in texts
-        return admits_value(rest, value)
-
-    return admits
-
-
-def _between(test: Range) -> Admits:
-    low, high = test.low, math.inf if test.high is None else test.high
-
-    def admits(value: object, _label: str, _look: Look) -> bool:
-        if type(value) is int or type(value) is float:
-            return low <= value <= high and (type(value) is int or math.isfinite(value))
-        return False
-
-    return admits
-
-
-def _reaches(
-    match: Callable[[tuple[str, ...]], bool], value: object, label: str, look: Look
-) -> bool:
-    if type(value) is not str:
-        return False
-    spelled = (value, f"https://{value}")  # where a catalog says that the scheme may be missing
-    found = look.urls(label, spelled[0]) or look.urls(label, spelled[1])
-    return bool(found) and all(url.spelled in spelled and match(url.keys) for url in found)
-
-
-def _below(test: Under, value: object, label: str, look: Look) -> bool:
-    found = look.paths(label, value) if type(value) is str and value else []
-    if not found:
-        return False
-    start = "" if test.folder == "." else test.folder + "/"
-    for path in found:
-        if not path.places or not all(place.startswith(start) for place in path.places):
-            return False
-        # A write inside .git runs code later with the person's full rights.
-        if path.inner_git and ".git" not in test.folder.split("/"):
-            return False
-    return True

@@ -31,11 +31,21 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class IntentOpened:
-    """A person's typed line opened the session's intent."""
+    """A person's typed line opened an intent of the session."""
 
     at: int
     sid: str
     line: str
+
+
+@dataclass(frozen=True, slots=True)
+class TicketReplaced:
+    """A person typed another scope: its ticket is the root from here on."""
+
+    at: int
+    sid: str
+    ticket: str
+    replaced: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,7 @@ class CheckpointFailed:
 Event = (
     SessionOpened
     | IntentOpened
+    | TicketReplaced
     | TicketDelegated
     | CallDecided
     | ResultRecorded

@@ -34,6 +34,7 @@ from broker.language.patterns import (
 from broker.language.toolnames import (
     ToolMatcher,
     check_tool,
+    tool_example,
     tool_matcher,
     tool_witness,
     tools_cover,
@@ -48,10 +49,12 @@ __all__ = [
     "ToolMatcher",
     "check_path",
     "check_tool",
+    "path_example",
     "path_matcher",
     "path_witness",
     "paths_cover",
     "place_example",
+    "tool_example",
     "tool_matcher",
     "tool_witness",
     "tools_cover",
@@ -301,6 +304,39 @@ def _tokens(pattern: PathPattern) -> Tokens:
     return tuple(tokens)
 
 
+def path_example(
+    inside: Sequence[tuple[str, ...]],
+    outside: tuple[str, ...] = (),
+    *,
+    git: bool | None = None,
+    steps: int = MAX_INCLUSION_STEPS,
+) -> str | None:
+    """
+    Return a place that each list within matches and the one without does not.
+
+    Args:
+        inside: lists of patterns; of each, one must match. None at all: any place.
+        outside: patterns, none of which may match.
+        git: for a write: whether the place lies in a ``.git`` folder, where only patterns count
+            that name one.
+        steps: what the search may cost.
+
+    Raises:
+        LimitError: the steps are spent.
+
+    >>> path_example([("src/**",), ("**/*.py",)], ("src/x.py",))
+    'src/.py/'
+    """
+    from broker.language.inclusion import StepBudget, shortest  # noqa: PLC0415 (rarely needed)
+
+    lists = [_naming_git(each) if git else each for each in (*inside, outside)]
+    if git:
+        lists.insert(0, ("**/.git/**",))
+    *mine, theirs = [[_tokens(read_path(p)) for p in each] for each in lists]
+    universe = _no_git_places() if git is False else _places()
+    return shortest(mine, theirs, universe, StepBudget(steps))
+
+
 _AT_START, _ONE_DOT, _TWO_DOTS, _IN_NAME = range(4)
 
 
@@ -310,6 +346,29 @@ def _place_step(state: int, char: str) -> int:
     if char == "." and state in (_AT_START, _ONE_DOT):
         return state + 1
     return _IN_NAME
+
+
+_GIT = ".git"
+
+
+def _no_git_step(state: int, char: str) -> int:
+    """Step as ``_place_step`` does, but never through a ``.git`` folder, whatever the case."""
+    spelled, inner = divmod(state, 4)  # how much of the name a component has, from its start
+    following = _place_step(inner, char)
+    if following < 0 or (char == "/" and spelled == len(_GIT)):
+        return -1
+    begins = spelled > 0 or inner == _AT_START
+    if begins and spelled < len(_GIT) and char.lower() == _GIT[spelled]:
+        return 4 * (spelled + 1) + following
+    return following
+
+
+@lru_cache(maxsize=1)
+def _no_git_places() -> Universe:
+    """Return the universe of places that lie in no ``.git`` folder."""
+    from broker.language.inclusion import Universe  # noqa: PLC0415 (as above)
+
+    return Universe("/", ".gitGIT", _no_git_step, lambda state: state == _AT_START)
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ class TicketGuard:
     (True, 'calls')
     """
 
-    __slots__ = ("_line", "_randomness", "budget", "needs_enforcement", "resolver", "sandboxed",
+    __slots__ = ("_randomness", "budget", "line", "needs_enforcement", "resolver", "sandboxed",
                  "ticket", "typed")  # fmt: skip
 
     def __init__(
@@ -61,8 +61,13 @@ class TicketGuard:
         self.sandboxed = sandboxed
         self.needs_enforcement = needs_enforcement
         self.typed = typed
-        self._line = ticket.line
+        self.line = ticket.line  # what is debited
         self._randomness = randomness
+
+    @property
+    def counted(self) -> bool:
+        """Whether anything limits the number of calls here, so that counts must be told."""
+        return self.ticket.least is not None
 
     def check(self, call: Call, at: int | None, *, witness: Witness | None = None) -> Decision:
         """
@@ -79,11 +84,11 @@ class TicketGuard:
             decision = self.judge(call, at, counts)
             return decision if witness is None else witness(decision)
 
-        if self.ticket.least is None:
+        if not self.counted:
             # No link sets a number, so nobody will ever ask for this count.
             return judge(None)
 
-        return self.budget.settle(self._line, call.cost(), judge)
+        return self.budget.settle(self.line, call.cost(), judge)
 
     def judge(self, call: Call, at: int | None, counts: Counts) -> Decision:
         """Return what the ticket says of a call, given the counts of its line; debits nothing."""
@@ -137,24 +142,34 @@ class TicketGuard:
         """Return a guard for another believed ticket of the same tree, on the same budget."""
         if ticket.root_id != self.ticket.root_id:
             raise InputError("the ticket belongs to another tree")
+        return self.rooted(ticket, self.typed)
+
+    def rooted(self, ticket: Ticket, typed: TypedText | None) -> TicketGuard:
+        """
+        Return a guard for another root that the person minted in the same session, on one budget.
+
+        Args:
+            ticket: minted from what was typed.
+            typed: the line that it was minted by.
+        """
         return TicketGuard(
             ticket,
             self.budget,
             self.resolver,
-            # The walls hold what this guard's ticket says; a narrower list is not theirs.
+            # The walls hold what this guard's ticket says; another list is not theirs.
             sandboxed=self.sandboxed and _same_walls(self.ticket, ticket),
             needs_enforcement=self.needs_enforcement,
             randomness=self._randomness,
-            typed=self.typed,
+            typed=typed,
         )
 
     def spent(self) -> Counts:
         """Return the calls made so far, one count per link; None when they cannot be told."""
-        return self.budget.spent(self._line)
+        return self.budget.spent(self.line)
 
 
 def _same_walls(one: Ticket, other: Ticket) -> bool:
-    """Whether two tickets of a tree say the same of paths and hosts."""
+    """Whether two tickets of a session say the same of paths and hosts."""
     return all(
         [bound.patterns for bound in getattr(one.bounds, kind)]
         == [bound.patterns for bound in getattr(other.bounds, kind)]

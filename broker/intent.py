@@ -47,7 +47,7 @@ class Intent:
 
 class Intents:
     """
-    Opens at most one intent for a session.
+    Opens one intent; every further ticket that a person mints has one of its own.
 
     >>> opened = Intents().open(TypedLine("fix the failing test", "argument"), 0)
     >>> opened.digest[:8]
@@ -74,7 +74,7 @@ class Intents:
                 "an intent opens where the person is, not inside a subagent", code="intent.depth"
             )
         if self.current is not None:
-            raise InputError("this session has its intent already", code="intent.open")
+            raise InputError("this ticket has its intent already", code="intent.open")
         text = line.text.strip()
         if not text:
             raise InputError("the intent is empty: say in a line what is to be done")

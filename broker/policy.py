@@ -214,17 +214,22 @@ def check_expects(policy: Policy, decide: Decide) -> list[str]:
     """
     failures = []
     for expect in policy.expects:
-        refusal = decide(expect.tool, dict(expect.arguments), expect.line).refusal
-        if expect.allowed and refusal is not None:
-            got = f"was refused by `{refusal.caveat}`: {refusal.reason}"
-        elif not expect.allowed and refusal is None:
-            got = "was allowed"
-        elif refusal is not None and expect.caveat not in (None, refusal.caveat):
-            got = f"was refused by `{refusal.caveat}`, not by `{expect.caveat}`"
-        else:
-            continue
-        failures.append(f"{expect.where}: `{expect.text}` {got}")
+        got = failure(expect, decide(expect.tool, dict(expect.arguments), expect.line))
+        if got:
+            failures.append(f"{expect.where}: `{expect.text}` {got}")
     return failures
+
+
+def failure(expect: Expect, decided: Decision) -> str:
+    """Return how a decision is another than the one that is expected; empty where it is not."""
+    refusal = decided.refusal
+    if expect.allowed and refusal is not None:
+        return f"was refused by `{refusal.caveat}`: {refusal.reason}"
+    if not expect.allowed and refusal is None:
+        return "was allowed"
+    if refusal is not None and expect.caveat not in (None, refusal.caveat):
+        return f"was refused by `{refusal.caveat}`, not by `{expect.caveat}`"
+    return ""
 
 
 # ── lines ──

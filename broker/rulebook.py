@@ -17,8 +17,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.calls import Look
-from broker.conditions import InIntent, Test, empty
+from broker.conditions import InIntent, Links, LinksTyped, Test, empty
 from broker.language.inline import stands_in
+from broker.language.links import links_in, links_stand
 from broker.language.toolnames import ToolMatcher, tool_matcher
 from broker.rules import Node, Rule, node_of
 
@@ -140,8 +141,21 @@ def _why(test: Test, value: object, look: Look) -> str:
 
     if isinstance(test, InIntent) and look.line is None:
         return "`in intent` cannot be checked: the line that the person typed is not here"
+    if isinstance(test, Links | LinksTyped) and type(value) is str:
+        return _why_links(test, value, look.line)
     said = value if type(value) is not str or len(value) <= _MOST else value[:_MOST] + "…"
     return f"{spell_value(said)} is not {spell_test(test, _MOST_VALUES).strip().removeprefix('=')}"
+
+
+def _why_links(test: Links | LinksTyped, text: str, line: str | None) -> str:
+    from broker.language.ruletext import spell_test, spell_value  # noqa: PLC0415 - for messages
+
+    if isinstance(test, Links):
+        named = next(link for link in links_in(text) if link not in test.texts)
+    else:
+        named = next(link for link in links_in(text) if not links_stand(line, link))
+    said = named if len(named) <= _MOST else named[:_MOST] + "…"
+    return f"it names {spell_value(said)}, and may have{spell_test(test, _MOST_VALUES)}"
 
 
 def _rest(known: Label | None, value: object, label: str, look: Look) -> Unmet | None:

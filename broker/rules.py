@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from broker.admitting import Admits, admitting
 from broker.conditions import (
     Absent,
-    Admits,
     Free,
     HostIn,
     InIntent,
+    LinksTyped,
     Test,
     Under,
-    admitting,
     checked,
 )
 from broker.errors import InputError
@@ -82,7 +82,7 @@ class Rule:
     @property
     def reads_line(self) -> bool:
         """Whether the rule looks at the line that a person typed."""
-        return self.rest or any(isinstance(c.test, InIntent) for c in self.conditions)
+        return self.rest or any(isinstance(c.test, InIntent | LinksTyped) for c in self.conditions)
 
 
 def argument(name: str, test: Test, *, optional: bool = False) -> Condition:

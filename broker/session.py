@@ -8,51 +8,47 @@ it is used. Not decided here: what passes (``broker.authorize``), how lines are 
 
 Rules a maintainer keeps: no receipt, no action, so a decision that cannot be recorded is a
 refusal by the caveat ``session`` and so is every later one; counts are rebuilt from the receipt
-alone; only ``open`` mints; time never runs backwards within a session; the folder of a session
-is the user's, never the workspace's.
+alone; only ``open`` and ``replace`` mint, each from a typed line; time never runs backwards within
+a session; the folder of a session is the user's, never the workspace's.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.calls import Decision, Refusal
+from broker.calls import Call, Decision, Refusal
 from broker.errors import BrokerError, StoreError
 from broker.events import (
     CallDecided,
     IntentOpened,
-    ResultRecorded,
     SessionOpened,
     TicketDelegated,
+    TicketReplaced,
 )
 from broker.guard import TicketGuard
 from broker.home import Home
 from broker.intent import TypedLine
-from broker.limits import MAX_NAME_CHARS
 from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
-from broker.resolve import canonical_digest
+from broker.sessions.custody import FIRST
 from broker.sessions.ground import Ground, Outside, again, begin
 from broker.sessions.holding import InHand
 from broker.sessions.jointly import check_all
-from broker.sessions.records import (
-    Data,
-    closed,
-    decision_data,
-    told,
-)
+from broker.sessions.minting import replace_root
+from broker.sessions.records import Data, closed, decision_data
+from broker.sessions.testimony import Testimony
 from broker.ticket import Ticket
 
-MAIN: Final = "main"  # the actor that a person started
+MAIN: Final = FIRST  # the actor that a person started
 CANARY: Final = "canary"  # the actor of every call while ``rehearsing``
 SEALED: Final = "the session is over"
 
 
-class Session:
+class Session(Testimony):
     """
     A running session. Made by ``open`` and ``resume``; safe among threads.
 
@@ -86,6 +82,7 @@ class Session:
         needs_enforcement: bool = False,
         auditor: AuditorKey | None = None,
         conceal: Sequence[str] = (),
+        after: Mapping[str, str] | None = None,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -102,6 +99,7 @@ class Session:
                 scope, even where the scope names its tool. Kept on resuming, as is ``conceal``.
             auditor: makes the receipt forward-secure, for whoever holds the private half.
             conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
+            after: names the session that this one follows; see ``broker.sessions.following``.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -110,17 +108,10 @@ class Session:
         """
         given = outside or Outside()
         ground = begin(
-            texts,
-            workspace=workspace,
-            home=home,
-            intent=intent,
-            agent=agent,
-            own=own,
-            outside=given,
-            needs_enforcement=needs_enforcement,
-            auditor=auditor,
-            conceal=conceal,
-        )
+            texts, workspace=workspace, home=home, intent=intent, agent=agent, own=own,
+            outside=given, needs_enforcement=needs_enforcement, auditor=auditor, conceal=conceal,
+            after=after,
+        )  # fmt: skip
         session = cls(ground)
         ticket, at = session.ticket, ground.at
         given.bus.publish(SessionOpened(at, session.sid, ticket.id, os.fspath(workspace)))
@@ -151,7 +142,7 @@ class Session:
 
     @property
     def ticket(self) -> Ticket:
-        """The root ticket."""
+        """The root ticket that is in force."""
         return self._custody.root.ticket
 
     @property
@@ -212,6 +203,7 @@ class Session:
         again: bool = False,
         among: Sequence[str] = (),
         veto: Refusal | None = None,
+        heard: Callable[[Call], object] | None = None,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -229,12 +221,15 @@ class Session:
             among: the ids of tickets that must all let the call through, where it is not sure
                 which one the actor holds; what was kept for the actor holds as well.
             veto: a refusal that the adapter found by itself, to be recorded in place of a decision.
+            heard: is told what the call was resolved to, before it is decided.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
             refused by the caveat ``session``.
         """
         call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
+        if heard is not None:
+            heard(call)
         actor = CANARY if self.rehearsing else actor
         told_of: list[CallDecided] = []
         guards: tuple[TicketGuard, ...] = ()
@@ -315,38 +310,35 @@ class Session:
         )
         return child.ticket
 
-    def result(self, call_id: str, *, ok: bool, output: object = None) -> None:
+    def replace(self, texts: Sequence[str], *, line: TypedLine) -> Ticket:
         """
-        Record how an allowed call ended, as the agent tells it: success, and a digest.
+        Mint another root from what the person typed; it is in force from here on.
+
+        Its calls are counted from none. A ticket that was handed down before permits what both it
+        and the new root do. ``warnings`` are those of the new scope.
+
+        Args:
+            texts: the whole new scope, as typed; at least one.
+            line: the line that the person typed, at depth 0; never what a model or a hook says.
 
         Raises:
+            ScopeError, InputError, LimitError: the scope or the line is malformed; the old root
+                stays in force.
             StoreError: it cannot be recorded, or the session is over.
         """
-        name = self._tickets.name(call_id)
-        if name is None:
-            return  # a gateway was first to see it
-        data = {"call": told(name, MAX_NAME_CHARS), "ok": ok, "output": canonical_digest(output)}
-        at = self._record("result", data)
-        self.bus.publish(ResultRecorded(at, self.sid, name, ok))
-
-    def permission(self, call_id: str, *, allowed: bool, reason: str = "") -> None:
-        """
-        Record what the harness's own permission rules said after the ticket had allowed a call.
-
-        Raises:
-            StoreError: it cannot be recorded, or the session is over.
-        """
-        data: Data = {"call": told(call_id, MAX_NAME_CHARS), "reason": told(reason)}
-        self._record("permission", {**data, "answer": "allow" if allowed else "refuse"})
-
-    def note(self, text: str, *, source: str) -> None:
-        """
-        Record what somebody says, kept apart from what the gate saw.
-
-        Raises:
-            StoreError: it cannot be recorded, or the session is over.
-        """
-        self._record("note", {"source": told(source, MAX_NAME_CHARS), "text": told(text)})
+        with self._lock:
+            at, old = self._now(), self.ticket
+            self._still_open()
+            try:
+                root, intent, scope = replace_root(self._ground, texts, line, at)
+            except StoreError as error:
+                self._over = f"the receipt cannot be written: {error}"
+                raise
+            self._tickets.replaced()
+            self.warnings = scope.warnings
+        self.bus.publish(IntentOpened(at, self.sid, intent.line))
+        self.bus.publish(TicketReplaced(at, self.sid, root.ticket.id, old.id))
+        return root.ticket
 
     def seal(self, reason: str = "complete") -> None:
         """

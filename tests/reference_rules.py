@@ -8,7 +8,18 @@ condition is walked from the arguments anew, and what nobody named must be left 
 from __future__ import annotations
 
 from broker.calls import Call
-from broker.conditions import Absent, Free, HostIn, InIntent, On, Range, Under, Values
+from broker.conditions import (
+    Absent,
+    Free,
+    HostIn,
+    InIntent,
+    Links,
+    LinksTyped,
+    On,
+    Range,
+    Under,
+    Values,
+)
 from broker.rulebook import LOOSE
 from broker.rules import Rule
 from tests.reference import host_fits, tool_fits
@@ -83,7 +94,12 @@ def test_fits(test, value, label, call, line) -> bool:
     if isinstance(test, On):
         return type(value) is str and any(a <= day(value) <= b for a, b in test.spans)
     if isinstance(test, InIntent):
-        return line is not None and type(value) is not bool and str(value) in line.split()
+        return line is not None and type(value) is not bool and f" {value} " in f" {line} "
+    if isinstance(test, Links | LinksTyped):
+        # The generated texts name an address where a word of theirs holds a dot.
+        named = [word for word in value.split() if "." in word] if type(value) is str else [None]
+        known = (line or "").split() if isinstance(test, LinksTyped) else test.texts
+        return all(word in known for word in named)
     if isinstance(test, HostIn):
         found = [url for url in call.urls if url.argument == label and url.spelled == value]
         return bool(found) and all(any(host_fits(p, u) for p in test.patterns) for u in found)
@@ -111,4 +127,4 @@ def typed_or_loose(label, value, line) -> bool:
     if type(value) is dict:
         inner = [*value, *value.values()]
         return all(typed_or_loose(None, item, line) for item in inner if item is not None)
-    return line is not None and type(value) is not bool and str(value) in line.split()
+    return line is not None and type(value) is not bool and f" {value} " in f" {line} "

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from broker.cli import (
+    agent,
     check,
     compare,
     doctor,
@@ -46,6 +47,7 @@ Start with:
 ORDER = (
     "run",
     "record",
+    "agent",
     "init",
     "mcp",
     "check",
@@ -116,6 +118,7 @@ app.command(
     epilog=record.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(record.record)
+app.command("agent", epilog=agent.EXAMPLES)(agent.agent)
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command(
     "mcp",

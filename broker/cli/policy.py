@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from broker.cli import completing
+from broker.cli import completing, policydiff, policytest, policywords
 from broker.cli.exits import ALLOWED, MEANING, REFUSED
 from broker.cli.output import json_out, out, paint, printable, table
+from broker.cli.policies import find, folders, home
 from broker.cli.typed import Json, folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from broker.calls import Decision
-    from broker.home import Home
     from broker.policy import Policy
 
 LIST_EXAMPLES = f"""\
@@ -72,8 +70,8 @@ def list_(as_json: Json = False) -> int:
     """List every policy that --scope @NAME can name."""
     from broker.policy import find_policy, policy_names
 
-    folders = _folders()
-    found = [find_policy(name, folders) for name in policy_names(folders)]
+    own = folders()
+    found = [find_policy(name, own) for name in policy_names(own)]
     if as_json:
         json_out([{"name": p.name, "about": p.about, "source": p.source} for p in found])
     else:
@@ -85,7 +83,7 @@ def list_(as_json: Json = False) -> int:
 @app.command("show", epilog=SHOW_EXAMPLES)
 def show(name: Name, as_json: Json = False) -> int:
     """Show what a policy says, and what it expects of itself."""
-    policy = _find(name, _folders())
+    policy = find(name, folders())
     if as_json:
         json_out(
             {
@@ -113,10 +111,10 @@ def check(
     """Run a policy's own tests in a throw-away workspace."""
     from broker.policy import policy_names
 
-    folders = _folders()
-    names = policy_names(folders) if name is None else (name,)
+    own = folders()
+    names = policy_names(own) if name is None else (name,)
     failed = 0
-    for policy in [_find(n, folders) for n in names]:
+    for policy in [find(n, own) for n in names]:
         failures = _failures(policy)
         failed += len(failures)
         _report(policy, failures)
@@ -142,12 +140,12 @@ def _failures(policy: Policy) -> list[str]:
     from broker.cli.dry import DryRun
     from broker.policy import check_expects
 
-    home = _home()
+    here = home()
     at = time.time_ns()
     with tempfile.TemporaryDirectory(prefix="broker-policy-") as empty:
         # What tools mean is looked up where the person stands, what lies where in no folder.
-        catalogs = load_catalogs(Path(folder(None)), home.config)
-        world = DryRun(os.path.realpath(empty), home, catalogs=catalogs)
+        catalogs = load_catalogs(Path(folder(None)), here.config)
+        world = DryRun(os.path.realpath(empty), here, catalogs=catalogs)
 
         def decide(tool: str, arguments: dict[str, object], line: str) -> Decision:
             ticket = world.ticket(policy.texts, at, intent=line or _NO_LINE)
@@ -156,23 +154,6 @@ def _failures(policy: Policy) -> list[str]:
         return check_expects(policy, decide)
 
 
-def _find(name: str, folders: tuple[Path, ...]) -> Policy:
-    """Return a policy by its name or its file, however the file is spelled."""
-    from broker.policy import find_policy
-
-    name = name.removeprefix("@")
-    if "/" not in name and name.endswith(".scope"):
-        name = f"./{name}"
-    return find_policy(name, folders)
-
-
-def _home() -> Home:
-    from broker.home import Home
-
-    return Home.find(os.environ)
-
-
-def _folders() -> tuple[Path, ...]:
-    from broker.cli.dry import policy_folders
-
-    return policy_folders(_home())
+app.command("explain", epilog=policywords.EXAMPLES)(policywords.explained)
+app.command("test", epilog=policytest.EXAMPLES)(policytest.run_tests)
+app.command("diff", epilog=policydiff.EXAMPLES)(policydiff.diff)

@@ -10,7 +10,19 @@ from datetime import date
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from broker.conditions import Absent, Free, HostIn, InIntent, On, Range, Test, Under, Values
+from broker.conditions import (
+    Absent,
+    Free,
+    HostIn,
+    InIntent,
+    Links,
+    LinksTyped,
+    On,
+    Range,
+    Test,
+    Under,
+    Values,
+)
 from broker.language.ruletext import spell_path, spell_value
 
 if TYPE_CHECKING:
@@ -87,6 +99,11 @@ def _is(test: Test) -> str:
         case Under():
             where = "the workspace" if test.folder == "." else test.folder
             return f"lies in {where}, links followed"
+        case Links():
+            named = " or ".join(test.texts)
+            return f"names no address and no account{' but ' if named else ''}{named}"
+        case LinksTyped():
+            return "names no address and no account but those in the line you typed"
         case InIntent():
             return "stands word for word in the line you typed"
     raise TypeError("nothing is asked of it")

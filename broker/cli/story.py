@@ -102,7 +102,9 @@ def _subjects(value: object) -> str:
 
 
 def _ticket(data: Data) -> str:
-    return f"{_text(data, 'ticket')}  {' '.join(_texts(data, 'caveats')) or 'no caveat'}"
+    old = _text(data, "replaces")
+    told = f"{_text(data, 'ticket')}  {' '.join(_texts(data, 'caveats')) or 'no caveat'}"
+    return f"{told}  (replaces {old})" if old else told
 
 
 def _delegate(data: Data) -> str:

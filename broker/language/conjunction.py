@@ -21,6 +21,8 @@ from typing import TypeVar
 from broker.conditions import (
     HostIn,
     InIntent,
+    Links,
+    LinksTyped,
     Number,
     On,
     Range,
@@ -32,8 +34,9 @@ from broker.conditions import (
 )
 from broker.hosts import hosts_cover
 from broker.language.inline import stands_in
+from broker.language.links import links_in
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Test)
 Scalar = str | int | float | bool
 
 
@@ -62,7 +65,7 @@ def _of(tests: Iterable[Test], kind: type[T]) -> list[T]:
 
 def _value(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
     sets, ranges, days = _of(held, Values), _of(held, Range), _of(held, On)
-    texts_only = bool(_of(held, HostIn) or _of(held, Under) or days)
+    texts_only = bool(_of(held, HostIn) or _of(held, Under) or _links(held) or days)
     plain = [t for t in failed if isinstance(t, Values | Range | On)]
     if sets:
         first, *others = sets
@@ -76,13 +79,16 @@ def _value(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
             if line and fits and not _could_stand(value):
                 fits = False
             if fits and not any(passes(value) for passes in refused):
-                return True
+                if not isinstance(value, str) or _named_left(value, held, failed, line):
+                    return True
         return False
     if ranges:
         return not texts_only and _number_left(ranges, plain)
     if days:
-        return _day_left(days, _of(failed, On))
-    return True  # there are more texts than any of these tests speak of
+        return _day_left(days, _of(failed, On)) and not _links(failed)  # no day names anything
+    return _link_left(
+        held, failed, line and texts_only
+    )  # there are more texts than any of these tests speak of
 
 
 def _passing(test: Values | Range | On) -> Callable[[Scalar], bool]:
@@ -101,6 +107,29 @@ def _passing(test: Values | Range | On) -> Callable[[Scalar], bool]:
         return day is not None and at > 0 and day <= test.spans[at - 1][1]
 
     return within
+
+
+def _links(tests: Iterable[Test]) -> list[Test]:
+    return [test for test in tests if isinstance(test, Links | LinksTyped)]
+
+
+def _named_left(text: str, held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
+    """Return whether a text passes what is asked of links, under some line; in it, if ``line``."""
+    named = links_in(text)
+    if any(not set(test.texts).issuperset(named) for test in _of(held, Links)):
+        return False
+    if _of(failed, LinksTyped) and (line or not named or _of(held, LinksTyped)):
+        return False  # a text that stands in the line names nothing that does not
+    return not any(set(test.texts).issuperset(named) for test in _of(failed, Links))
+
+
+def _link_left(held: Sequence[Test], failed: Sequence[Test], line: bool) -> bool:
+    """Return whether a value is left that fails these; ``line``: it is a text of the line."""
+    limits = [set(test.texts) for test in _of(held, Links)]
+    most = set.intersection(*limits) if limits else None  # None: whatever there is
+    if _of(failed, LinksTyped) and (line or most == set() or _of(held, LinksTyped)):
+        return False
+    return most is None or all(most - set(test.texts) for test in _of(failed, Links))
 
 
 def _could_stand(value: Scalar) -> bool:

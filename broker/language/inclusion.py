@@ -268,6 +268,58 @@ def _spelled(trail: list[tuple[int, str]], last: int) -> str:
     return "".join(reversed(chars))
 
 
+def shortest(
+    inside: Sequence[Sequence[Tokens]],
+    outside: Sequence[Tokens],
+    universe: Universe,
+    budget: StepBudget,
+) -> str | None:
+    """
+    Return a shortest text of the universe that is matched by each list within, and not without.
+
+    Args:
+        inside: lists of token sequences; of each list one must match.
+        outside: token sequences, none of which may match.
+        universe: the texts that count.
+        budget: the steps that may still be taken.
+
+    Returns:
+        None when there is no such text.
+
+    Raises:
+        LimitError: the budget is spent.
+    """
+    every = [*[tokens for each in inside for tokens in each], *outside]
+    told = universe.told + universe.separator
+    # Of texts of one length the plainest is found first.
+    symbols = sorted(_symbols((), every, told, budget), key=lambda c: (not c.isalnum(), c))
+    machines = [_Machine(each, universe.separator) for each in (*inside, outside)]
+    *mine, theirs = machines
+    cost = 1 + sum(machine.length for machine in machines) // 512
+    start = (*[machine.first for machine in machines], 0)
+    known = {start}
+    trail: list[tuple[int, str]] = []
+    queue = deque([(start, -1)])
+    while queue:
+        (*states, place), came_by = queue.popleft()
+        if (
+            universe.accepts(place)
+            and all(s & m.final for s, m in zip(states, mine, strict=False))
+            and not states[-1] & theirs.final
+        ):
+            return _spelled(trail, came_by)
+        for char in symbols:
+            budget.spend(cost)
+            following = universe.step(place, char)
+            after = [m.step(s, char) for m, s in zip(machines, states, strict=True)]
+            if following < 0 or not all(after[:-1]) or (*after, following) in known:
+                continue
+            known.add((*after, following))
+            trail.append((came_by, char))
+            queue.append(((*after, following), len(trail) - 1))
+    return None
+
+
 class Onward:
     """
     What several token sequences match behind a text that was read already.

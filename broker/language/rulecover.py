@@ -24,7 +24,7 @@ from functools import lru_cache
 from itertools import combinations, product
 from typing import Final, Literal
 
-from broker.conditions import HostIn, InIntent, On, Test, Values
+from broker.conditions import HostIn, InIntent, Links, On, Test, Values
 from broker.errors import LimitError
 from broker.language.conjunction import satisfiable
 from broker.language.toolnames import tools_cover
@@ -53,18 +53,26 @@ def rules_cover(wide: tuple[str | Rule, ...], narrow: tuple[Rule, ...]) -> str |
     """
     plain = tuple([item for item in wide if isinstance(item, str)])
     held = [item for item in wide if not isinstance(item, str)]
-    budget = _Budget()
+    budget = StepsLeft()
     for one in narrow:
         if one not in held and not _by_name(one, plain, held, budget):
             return str(one)
     return None
 
 
-class _Budget:
+class StepsLeft:
+    """Counts the steps of one decision."""
+
     def __init__(self) -> None:
         self._left = MAX_RULE_STEPS
 
     def spend(self, steps: int = 1) -> None:
+        """
+        Take ``steps`` off.
+
+        Raises:
+            LimitError: there are not so many left.
+        """
         self._left -= steps
         if self._left < 0:
             raise LimitError(
@@ -84,6 +92,8 @@ def _size(tests: Sequence[Test]) -> int:
                 found += len(test.spans)
             case HostIn():
                 found += len(test.patterns)
+            case Links():
+                found += 1 + len(test.texts)
             case _:
                 found += 1
     return found
@@ -97,7 +107,7 @@ def _size_of(rule: Rule) -> int:
 # ── names ──
 
 
-def _by_name(one: Rule, plain: tuple[str, ...], held: Sequence[Rule], budget: _Budget) -> bool:
+def _by_name(one: Rule, plain: tuple[str, ...], held: Sequence[Rule], budget: StepsLeft) -> bool:
     if tools_cover(plain, (one.tool,)) is None:
         return True
     if "*" not in one.tool:
@@ -157,17 +167,17 @@ class Anything:
 Shape = Nothing | Leaf | Several | Fields | Anything
 
 
-def _cases(node: Node) -> list[Shape]:
+def cases_of(node: Node) -> list[Shape]:
     """Return what may stand at a node: each case is one kind of value. None: it cannot be."""
     if node.free:
         return [Anything()]
     found: list[Shape] = [Nothing()] if node.optional else []
     if node.tests and satisfiable(node.tests):
         return [Leaf(tuple(node.tests), node.optional)]
-    if node.each is not None and _cases(node.each):
+    if node.each is not None and cases_of(node.each):
         found.append(Several(node.each))
     if node.fields:
-        each = [[(name, case) for case in _cases(child)] for name, child in node.fields.items()]
+        each = [[(name, case) for case in cases_of(child)] for name, child in node.fields.items()]
         total = 1
         for cases in each:
             total *= len(cases)
@@ -179,19 +189,28 @@ def _cases(node: Node) -> list[Shape]:
 
 # ── arguments ──
 
+Chosen = dict[tuple[str, ...], tuple[Test, ...] | None]  # tests that fail there; None: absent
+
 Miss = tuple[tuple[str, ...], "Test | Literal['absent', 'present']"]
 Misses = list[Miss] | None  # None: each call of this case misses it, or can without a cost
 _FREE: Final = None
 
 
-def _covered(one: Rule, held: Sequence[Rule], budget: _Budget) -> bool:
+def _covered(one: Rule, held: Sequence[Rule], budget: StepsLeft) -> bool:
     root = node_of(one)
-    cases = _cases(root) if root.fields else [Fields(())]
-    return not any(isinstance(case, Fields) and _missing(one, case, held, budget) for case in cases)
+    cases = cases_of(root) if root.fields else [Fields(())]
+    fields = [case for case in cases if isinstance(case, Fields)]
+    return all(missed(one, case, held, budget) is None for case in fields)
 
 
-def _missing(one: Rule, case: Fields, held: Sequence[Rule], budget: _Budget) -> bool:
-    """Return whether some call of this case fits none of the rules."""
+def missed(one: Rule, case: Fields, held: Sequence[Rule], budget: StepsLeft) -> Chosen | None:
+    """
+    Return how some call of this case fits none of the rules, or None where each fits one.
+
+    Returns:
+        What must fail, by the way to an argument; a rule that each call of the case misses, or can
+        miss beside the others, needs nothing there.
+    """
     to_miss: list[list[Miss]] = []
     for other in held:
         budget.spend(1 + (_size_of(one) + _size_of(other)) // _STEP)
@@ -199,7 +218,7 @@ def _missing(one: Rule, case: Fields, held: Sequence[Rule], budget: _Budget) -> 
         if found is None:
             continue
         if not found:
-            return False  # there is nowhere to miss this one
+            return None  # there is nowhere to miss this one
         to_miss.append(found)
     to_miss.sort(key=len)
     leaves = dict(_leaves(case, ()))
@@ -214,13 +233,10 @@ def _leaves(shape: Shape, way: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
             yield from _leaves(inner, (*way, name))
 
 
-Chosen = dict[tuple[str, ...], "tuple[Test, ...] | None"]  # tests that fail there; None: absent
-
-
 def _search(
-    to_miss: Sequence[Sequence[Miss]], leaves: dict[tuple[str, ...], Leaf], budget: _Budget
-) -> bool:
-    """Return whether one miss can be chosen for each rule, all of them in one call."""
+    to_miss: Sequence[Sequence[Miss]], leaves: dict[tuple[str, ...], Leaf], budget: StepsLeft
+) -> Chosen | None:
+    """Return one miss for each rule, all of them in one call; None where there is no such call."""
     # Each level holds what is left to try for one rule. A stack, since there may be many rules.
     levels: list[tuple[Iterator[Miss], Chosen]] = [(iter(()), {})]
     chosen: Chosen = {}
@@ -233,13 +249,13 @@ def _search(
             if found is None:
                 levels.pop()
         if found is None:
-            return False
+            return None
         chosen = found
-    return True
+    return chosen
 
 
 def _chosen(
-    chosen: Chosen, miss: Miss, leaves: dict[tuple[str, ...], Leaf], budget: _Budget
+    chosen: Chosen, miss: Miss, leaves: dict[tuple[str, ...], Leaf], budget: StepsLeft
 ) -> Chosen | None:
     """Return the choices with one more miss, or None where it cannot be beside them."""
     way, how = miss
@@ -330,7 +346,7 @@ def _in_line(node: Node) -> bool:
 
 def _within(narrow: Node, wide: Node) -> bool:
     """Return whether whatever stands at one node may stand at another: no other can help here."""
-    if wide.free or not _cases(narrow):
+    if wide.free or not cases_of(narrow):
         return True
     if narrow.free:
         return False
@@ -341,7 +357,7 @@ def _within(narrow: Node, wide: Node) -> bool:
             return True  # nothing, and that is allowed there
         return bool(wide.tests) and not any(satisfiable(narrow.tests, (t,)) for t in wide.tests)
     if narrow.each is not None:
-        hollow = narrow.optional and not _cases(narrow.each)
+        hollow = narrow.optional and not cases_of(narrow.each)
         return hollow or (wide.each is not None and _within(narrow.each, wide.each))
     if narrow.fields:
         names = dict.fromkeys((*narrow.fields, *wide.fields))

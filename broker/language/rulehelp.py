@@ -19,7 +19,8 @@ from broker.language.pieces import fault
 EXAMPLE: Final = 'such as `send_money(recipient="A", amount<=50)`'
 _AFTER_NAME: Final = (
     'a condition is `="A"`, `in {"A", "B"}`, `<=50`, `>=1`, `in intent`, `on 2026-05`, '
-    '`host in {example.com}`, `under "src/"` or `absent`'
+    '`host in {example.com}`, `under "src/"`, '
+    "`links in intent` or `absent`"
 )
 # What people write instead, and what is meant.
 _INSTEAD: Final = {
@@ -86,7 +87,7 @@ def explain_rule(text: str, opened: int, offset: int) -> ScopeError:
     if re.search(r"\bin\Z", before):
         hint = f"write `in {{…}}` or `in intent`; {_AFTER_NAME}"
         return fault(text, "a set stands in braces", offset, hint)
-    if re.search(r"\b(on|under|host)\Z", before):
+    if re.search(r"\b(on|under|host|links)\Z", before):
         return fault(text, f"unexpected `{word}` in a condition", offset, _AFTER_NAME)
     if word == '"' or (before[-1] in '"}0123456789' and word[0] not in "<>=!~|"):
         return fault(text, "a comma is missing between two conditions", offset, EXAMPLE)
@@ -113,7 +114,10 @@ def _no_value(text: str, word: str, before: str, offset: int) -> ScopeError:
     if before.endswith(("<=", ">=")):
         return fault(text, "a number is due here", offset, "such as `amount<=50`")
     if word == "}":
-        return fault(text, "an empty set admits nothing", offset, "`absent` keeps an argument out")
+        links = before.endswith("links in {")
+        hint = "`links absent` is for a text without any" if links else None
+        hint = hint or "`absent` keeps an argument out"
+        return fault(text, "an empty set admits nothing", offset, hint)
     if word == "=":
         return fault(text, "`==` in a condition", offset, _INSTEAD["=="])
     if word in ("'", "‘", "’", "“", "”"):

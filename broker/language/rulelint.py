@@ -22,6 +22,8 @@ from broker.conditions import (
     Free,
     HostIn,
     InIntent,
+    Links,
+    LinksTyped,
     On,
     Range,
     Test,
@@ -34,7 +36,7 @@ from broker.globs import tools_cover
 from broker.language.conjunction import satisfiable
 from broker.language.pieces import fault
 from broker.language.rulereading import Typed, TypedRule
-from broker.language.ruletext import spell_path
+from broker.language.ruletext import spell_path, spell_value
 from broker.language.scopehelp import nearest
 from broker.rules import Hop, Path, Rule
 
@@ -109,7 +111,19 @@ def linted(text: str, typed: TypedRule, lookup: Lookup | None) -> tuple[Rule, li
             )
     rule = typed.rule(text)
     _refuse_impossible(text, typed)
+    warnings += _starred(typed)
     return rule, warnings
+
+
+def _starred(typed: TypedRule) -> Iterator[str]:
+    """Yield a warning for each value that was meant for a pattern: none is one."""
+    for condition in typed.conditions:
+        for value in condition.test.texts if isinstance(condition.test, Values) else ():
+            if "*" in value:
+                yield (
+                    f"`{spell_path(condition.path)}` of `{typed.tool}`: {spell_value(value)} is "
+                    "that very text, for a `*` in a value stands for itself"
+                )
 
 
 def _refuse_impossible(text: str, typed: TypedRule) -> None:
@@ -195,6 +209,8 @@ def _fitting(text: str, given: Typed, argument: KnownArgument, name: str) -> Tes
         wrong = "is no address"
     elif isinstance(test, Under) and not path:
         wrong = "is no path"
+    elif isinstance(test, Links | LinksTyped) and role not in _TEXT:
+        wrong = "is no free text"
     elif isinstance(test, Values):
         if role == "amount" and (test.texts or test.flags):
             wrong = "is a number; write it without quotes"

@@ -21,11 +21,13 @@ from broker.conditions import (
     Days,
     Free,
     InIntent,
+    LinksTyped,
     Number,
     Range,
     Test,
     between,
     host_in,
+    links,
     number,
     on,
     under,
@@ -121,6 +123,10 @@ def _read_test(text: str, kind: str, given: Sequence[Piece]) -> Test:
             return on(*[_read_days(text, p) for p in given])
         case "host":
             return host_in(*[p.text for p in given])
+        case "links":
+            if any(p.name == "INTENT" for p in given):
+                return LinksTyped()
+            return links(*[str(json_value(text, p)) for p in given])
     return values(*[json_value(text, p) for p in given])
 
 

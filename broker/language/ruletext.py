@@ -13,14 +13,26 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from broker.conditions import Absent, Free, HostIn, InIntent, On, Range, Test, Under, Values
+from broker.conditions import (
+    Absent,
+    Free,
+    HostIn,
+    InIntent,
+    Links,
+    LinksTyped,
+    On,
+    Range,
+    Test,
+    Under,
+    Values,
+)
 
 if TYPE_CHECKING:
     from broker.rules import Condition, Path, Rule
 
 REST: Final = "... in intent"
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_WORDS: Final = frozenset(("in", "on", "under", "host", "absent", "intent"))
+_WORDS: Final = frozenset(("in", "on", "under", "host", "absent", "intent", "links"))
 
 
 def spell_rule(rule: Rule, *, most: int | None = None) -> str:
@@ -73,6 +85,11 @@ def spell_test(test: Test, most: int | None = None) -> str:
             return f" on {_set([_span(*s) for s in test.spans], most)}"
         case HostIn():
             return f" host in {_braced(list(test.patterns), most)}"
+        case LinksTyped():
+            return " links in intent"
+        case Links():
+            named = [_quoted(text) for text in test.texts]
+            return f" links in {_braced(named, most)}" if named else " links absent"
         case Values():
             given = [*test.texts, *test.numbers, *test.flags]
             spelled = [spell_value(v) for v in given]

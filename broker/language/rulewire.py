@@ -21,6 +21,8 @@ from broker.conditions import (
     Free,
     HostIn,
     InIntent,
+    Links,
+    LinksTyped,
     Number,
     On,
     Range,
@@ -35,6 +37,7 @@ _BARE: Final[Mapping[str, Callable[[], Test]]] = {
     "free": Free,
     "absent": Absent,
     "intent": InIntent,
+    "typed-links": LinksTyped,
 }
 
 
@@ -70,6 +73,8 @@ def _test(test: Test) -> list[object]:
             return ["on", *[list(span) for span in test.spans]]
         case HostIn():
             return ["host", *test.patterns]
+        case Links():
+            return ["links", *test.texts]
         case Under():
             return ["under", test.folder]
     return [next(name for name, kind in _BARE.items() if kind is type(test))]
@@ -138,6 +143,9 @@ def _read_test(kind: object, given: list[object]) -> Test:
         case "host", patterns:
             if all(type(p) is str for p in patterns):
                 return HostIn(tuple([str(p) for p in patterns]))
+        case "links", named:
+            if all(type(t) is str for t in named):
+                return Links(tuple([str(t) for t in named]))
         case "under", [str(folder)]:
             return Under(folder)
         case str(name), [] if name in _BARE:

@@ -13,7 +13,7 @@ the agent's own tools to those of a server, but for a lone ``*``. Inclusion is e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -270,6 +270,66 @@ def tool_witness(
         except LimitError:
             return pattern.text, None
     return None
+
+
+def tool_example(
+    inside: Sequence[tuple[str, ...]],
+    outside: tuple[str, ...] = (),
+    steps: int = MAX_INCLUSION_STEPS,
+) -> tuple[str, str | None] | None:
+    """
+    Return a tool that each list within matches and the one without does not, with its server.
+
+    Args:
+        inside: lists of patterns; of each, one must match. None at all: any tool.
+        outside: patterns, none of which may match.
+        steps: what the search may cost.
+
+    Raises:
+        LimitError: the steps are spent.
+
+    >>> tool_example([("mcp__git__*", "read"), ("*",)], ("read", "mcp__git__x"))
+    ('mcp__git__y', 'git')
+    """
+    from broker.language.inclusion import StepBudget, shortest  # noqa: PLC0415 (rarely needed)
+
+    lists = [[read_tool(p) for p in each] for each in (*inside, outside)]
+    for each in lists[:-1]:
+        if all(len(p.pieces) == 1 for p in each):  # so these names are all that there are
+            return _named_example([p.text for p in each], inside, outside)
+    heads = dict.fromkeys(p.pieces[0] for each in lists for p in each)
+    origins: dict[str, str | None] = {
+        "": None,
+        **dict(o for head in heads for o in _origins(head) if o[0]),
+    }
+    fresh = next(n for n in map("other{}".format, range(len(heads) + 1)) if n not in heads)
+    origins[f"{OUTSIDE}{fresh}__"] = fresh
+    budget = StepBudget(steps)
+    for prefix, server in origins.items():
+        *mine, theirs = [
+            [_rest(p, prefix) for p in each if p.text == "*" or _fits(p, prefix)] for each in lists
+        ]
+        name = shortest(mine, theirs, _names(bool(prefix)), budget)
+        if name is not None:
+            return prefix + name, server
+    return None
+
+
+def _named_example(
+    names: Sequence[str], inside: Sequence[tuple[str, ...]], outside: tuple[str, ...]
+) -> tuple[str, str | None] | None:
+    taken = tool_matcher(outside)
+    matchers = [tool_matcher(each) for each in inside]
+    for name in names:
+        for _, server in _origins(name):
+            fits = all(matcher.match(name, server) for matcher in matchers)
+            if fits and not taken.match(name, server):
+                return name, server
+    return None
+
+
+def _rest(pattern: ToolPattern, prefix: str) -> Tokens:
+    return (MANY,) if pattern.text == "*" else _tail(pattern, prefix)
 
 
 def _origins(head: str) -> Iterator[tuple[str, str | None]]:

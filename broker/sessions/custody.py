@@ -1,26 +1,32 @@
 """
 The tickets of one session, and who holds which.
 
-Decided here: how a ticket is found by its id, its wire form or its holder, and that a holder is
-only ever narrowed. Not decided here: what is recorded of it (``broker.session``).
+Decided here: how a ticket is found by its id, its wire form or its holder, that a holder is
+only ever narrowed, and what holds it once the person has replaced the root. Not decided here: what
+is recorded of it (``broker.session``), who mints (``broker.sessions.minting``).
 
 An agent without a ticket of its own holds the root. ``agent:TYPE:ID`` holds what was kept for
-it, else what was kept for ``agent:TYPE``.
+it, else what was kept for ``agent:TYPE``. A ticket that descends from a root which was replaced
+goes on, for no more than the new root permits as well: each of its calls is judged by both.
 
 Rules a maintainer keeps: a name that is not a ticket of this session is an error, never the
 root; a wire form is believed only after ``verify_chain`` with the session's key; a holder's new
-ticket descends from the one it has.
+ticket descends from the one it has; nothing is judged without the root that is in force.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
+from broker.caveats import Caveat
 from broker.errors import InputError, LimitError
 from broker.guard import TicketGuard
 from broker.limits import MAX_NAME_CHARS, MAX_TICKETS
 from broker.sessions.records import told
-from broker.ticket import Ticket, verify_chain
+from broker.ticket import Ticket, mint, verify_chain
+
+FIRST: Final = "main"  # the agent that a person started and speaks to
 
 
 class Custody:
@@ -32,6 +38,7 @@ class Custody:
         key: the session's ticket key.
         tickets: derived tickets that are known already.
         holders: the id of the ticket that each of them holds.
+        replaced: the guards of roots that were replaced.
     """
 
     def __init__(
@@ -40,12 +47,40 @@ class Custody:
         key: bytes,
         tickets: Mapping[str, Ticket] | None = None,
         holders: Mapping[str, str] | None = None,
+        replaced: Sequence[TicketGuard] = (),
     ) -> None:
         self.root = root
         self._key = key
-        self._guards = {i: root.holding(t) for i, t in (tickets or {}).items()}
-        self._guards[root.ticket.id] = root
+        self._roots = {guard.ticket.id: guard for guard in (*replaced, root)}
+        self._guards = {i: self._of_tree(t) for i, t in (tickets or {}).items()}
+        self._guards |= self._roots
         self._holders = dict(holders or {})
+
+    def mint(self, caveats: Sequence[Caveat], *, at: int, intent: str, nonce: str) -> Ticket:
+        """
+        Mint a further root of this session; nothing is kept.
+
+        Raises:
+            InputError, LimitError: as ``broker.ticket.mint``.
+        """
+        sid = self.root.ticket.sid
+        return mint(caveats, key=self._key, sid=sid, minted_at=at, intent=intent, nonce=nonce)
+
+    def replace(self, root: TicketGuard) -> None:
+        """
+        Put another root in force.
+
+        The agent that the person speaks to holds that one, whatever it was narrowed to before.
+        Whoever else holds a ticket of the old one keeps it, below both.
+        """
+        self.root = root
+        self._holders.pop(FIRST, None)
+        self._roots[root.ticket.id] = self._guards[root.ticket.id] = root
+
+    def judging(self, guard: TicketGuard) -> tuple[TicketGuard, ...]:
+        """Return the guards that judge what a guard's ticket is used for: it, and the root."""
+        same = guard.ticket.root_id == self.root.ticket.id
+        return (guard,) if same else (guard, self.root)
 
     def held(self, actor: str) -> str | None:
         """Return the id of the ticket kept for an actor or its type, or None."""
@@ -69,7 +104,13 @@ class Custody:
         if "\n" not in wanted:
             raise InputError(f"this session has no ticket `{told(wanted, MAX_NAME_CHARS)}`")
         believed = verify_chain(wanted, self._key)
-        return self._guards.get(believed.id) or self.root.holding(believed)
+        return self._guards.get(believed.id) or self._of_tree(believed)
+
+    def _of_tree(self, ticket: Ticket) -> TicketGuard:
+        root = self._roots.get(ticket.root_id)
+        if root is None:
+            raise InputError("the ticket belongs to no root of this session")
+        return root.holding(ticket)
 
     def of(self, actor: str, among: Sequence[str] = ()) -> tuple[TicketGuard, ...]:
         """
@@ -79,11 +120,12 @@ class Custody:
             InputError, VerificationError: no ticket of this session.
         """
         if not among:
-            return (self.find(None, actor),)
+            return self.judging(self.find(None, actor))
         found = [self.find(name, actor) for name in among]
         if self.held(actor) is not None:
             found.append(self.find(None, actor))
-        return tuple({guard.ticket.id: guard for guard in found}.values())
+        held = (each for guard in found for each in self.judging(guard))
+        return tuple({guard.ticket.id: guard for guard in held}.values())
 
     def knows(self, guard: TicketGuard) -> bool:
         """Whether the guard's ticket was kept before."""

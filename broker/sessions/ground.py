@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from base64 import b32encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -43,7 +43,7 @@ from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
-from broker.scope import Scope, parse_scope, render
+from broker.scope import Policies, Scope, parse_scope, render
 from broker.sessions.alive import Alive
 from broker.sessions.checkpointing import Checkpointer, Track
 from broker.sessions.conceal import Concealer, concealed_names
@@ -82,6 +82,7 @@ class Ground:
     outside: Outside
     at: int
     concealer: Concealer
+    policies: Policies
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -95,6 +96,18 @@ class Ground:
         known = self.catalogs
         return parse_scope(texts, at=at, groups=known.groups(), lookup=known.known)
 
+    def typed_scope(self, texts: Sequence[str], at: int) -> Scope:
+        """
+        Read what a person types while the session runs; unlike a model they may name a policy.
+
+        Raises:
+            ScopeError, PolicyError: a text is malformed, or names no policy.
+        """
+        known = self.catalogs
+        return parse_scope(
+            texts, at=at, groups=known.groups(), policies=self.policies, lookup=known.known
+        )
+
     def append(self, kind: str, data: Data, at: int, durable: bool) -> Entry:
         """
         Write an entry, without what is concealed, and have it signed in its time.
@@ -104,6 +117,15 @@ class Ground:
         """
         if self.concealer.conceals(kind):
             data = self.concealer.take(kind, data)
+        return self.write(kind, data, at, durable)
+
+    def write(self, kind: str, data: Data, at: int, durable: bool = True) -> Entry:
+        """
+        Write an entry as it is, and have it signed in its time.
+
+        Raises:
+            BrokerError: it cannot be written.
+        """
         entry = self.receipt.append(kind, data, at=at, durable=durable)
         self.checkpoints.wrote(entry.n)
         return entry
@@ -202,6 +224,18 @@ def new_sid(randomness: Randomness = os.urandom) -> str:
     return b32encode(randomness(SID_BYTES)).decode().rstrip("=").lower()
 
 
+def typed_scope(texts: Sequence[str], *, at: int, home: Home, catalogs: Catalogs) -> Scope:
+    """
+    Read what a person typed, as a session does that begins at this instant.
+
+    Raises:
+        ScopeError, PolicyError: a text is malformed, or a policy is missing.
+    """
+    groups = catalogs.groups()
+    policies = policy_loader((home.config / POLICIES,), groups=groups)
+    return parse_scope(texts, at=at, groups=groups, policies=policies, lookup=catalogs.known)
+
+
 def begin(
     texts: Sequence[str],
     *,
@@ -214,6 +248,7 @@ def begin(
     needs_enforcement: bool = False,
     auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
+    after: Mapping[str, str] | None = None,
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -223,9 +258,7 @@ def begin(
     check_folders(home)
     workspace = Path(os.path.abspath(workspace))
     catalogs = load_catalogs(workspace, home.config)
-    groups = catalogs.groups()
-    policies = policy_loader((home.config / POLICIES,), groups=groups)
-    scope = parse_scope(texts, at=at, groups=groups, policies=policies, lookup=catalogs.known)
+    scope = typed_scope(texts, at=at, home=home, catalogs=catalogs)
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
@@ -249,7 +282,7 @@ def begin(
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
         opening = {
-            **opening_data(agent, workspace, needs_enforcement, conceal),
+            **opening_data(agent, workspace, needs_enforcement, conceal, after),
             "level": LEVEL,
         }
         receipt = receipts.create(
@@ -283,6 +316,7 @@ def begin(
         outside,
         at,
         concealer,
+        policy_loader((home.config / POLICIES,), groups=catalogs.groups()),
         opened,
         scope.warnings,
     )
@@ -306,7 +340,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         ticket = past.root()
         workspace = Path(past.workspace)
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
-        typed = concealer.typed(past.intent)
+        typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
         checkpoints = checkpointer(home, receipts, receipt, outside)
@@ -320,9 +354,10 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         resolver,
         needs_enforcement=past.needs_enforcement,
         randomness=outside.randomness,
-        typed=typed,
+        typed=typed.get(ticket.id),
     )
-    custody = Custody(guard, ticket_key, past.tickets, past.holders)
+    replaced = [guard.rooted(old, typed.get(old.id)) for old in past.replaced]
+    custody = Custody(guard, ticket_key, past.tickets, past.holders, replaced)
     return Ground(
         workspace,
         catalogs,
@@ -334,6 +369,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         outside,
         past.at,
         concealer,
+        policy_loader((home.config / POLICIES,), groups=catalogs.groups()),
     )
 
 

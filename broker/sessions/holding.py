@@ -111,7 +111,7 @@ class InHand:
             StoreError, LimitError: a new one cannot be kept.
         """
         if name is not None:
-            return (self.found(name, actor, at),)
+            return self._custody.judging(self.found(name, actor, at))
         return self._custody.of(actor, among or (self.living if again else ()))
 
     def stands(self, call: Call, name: str | None, at: int, call_id: str) -> Decision | None:
@@ -127,6 +127,10 @@ class InHand:
     def stand(self, call: Call, guards: Sequence[TicketGuard], call_id: str) -> None:
         """Remember a call that a hook was allowed, until a gateway meets it."""
         self._standing.keep(call, [guard.ticket.id for guard in guards], call_id)
+
+    def replaced(self) -> None:
+        """What a hook was allowed under another root stands no more: it is decided anew."""
+        self._standing.forget()
 
     def name(self, call_id: str) -> str | None:
         """Return the id that a call was recorded by; None where its end is recorded already."""

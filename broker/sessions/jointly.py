@@ -28,7 +28,7 @@ def check_all(
     Decide a call by all of these guards, which share one budget; at least one.
 
     Args:
-        guards: of one ticket tree.
+        guards: of one session.
         call: what ``Resolver.resolve`` made of the tool and its arguments.
         at: nanoseconds since the Unix epoch; None when no clock can be read.
         witness: is shown the decision, and the guard that it comes from, before anything is
@@ -46,7 +46,7 @@ def check_all(
     first, *others = guards
     if not others:
         return first.check(call, at, witness=lambda decision: witness(decision, first))
-    counted = [guard.ticket.line for guard in guards if guard.ticket.least is not None]
+    counted = [guard.line for guard in guards if guard.counted]
     line = tuple(dict.fromkeys(link for links in counted for link in links))
 
     def judge(counts: Counts) -> Decision:
@@ -54,8 +54,8 @@ def check_all(
         allowed = None
         for guard in guards:
             spent = None
-            if told is not None and guard.ticket.least is not None:
-                spent = tuple(told[link] for link in guard.ticket.line)
+            if told is not None and guard.counted:
+                spent = tuple(told[link] for link in guard.line)
             decision = guard.judge(call, at, spent)
             if decision.refusal is not None:
                 return witness(decision, guard)

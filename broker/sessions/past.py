@@ -1,11 +1,13 @@
 """
 What a session's receipt says about its past, for a session that goes on.
 
-Decided here: which tickets exist, who holds them, and how many calls each link has spent, from
-verified entries alone. Not decided here: whether the entries are authentic (``broker.receipt``).
+Decided here: which tickets exist, which of them is the root, who holds them, and how many calls
+each link has spent, from verified entries alone. Not decided here: whether the entries are
+authentic (``broker.receipt``).
 
 Rules a maintainer keeps: an allowed decision counts even if its answer never reached the agent;
-an entry that makes no sense is a break, never skipped, since skipping could give calls back.
+an entry that makes no sense is a break, never skipped, since skipping could give calls back; a
+root takes the place of another only behind the typed line that it is bound to.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 from broker.budget import rebuilt
 from broker.errors import Break, InputError
 from broker.sessions.conceal import concealed_names
+from broker.sessions.custody import FIRST
 from broker.sessions.records import recorded_ticket
 from broker.ticket import Ticket
 
@@ -35,7 +38,10 @@ class Past:
         self.agent = ""
         self.needs_enforcement = False
         self.conceal: tuple[str, ...] = ()
-        self.intent: Mapping[str, object] = {}
+        self.intents: dict[str, Mapping[str, object]] = {}  # of each root
+        self.replaced: list[Ticket] = []
+        self._line: Mapping[str, object] | None = None  # the last typed line
+        self._before = ""  # the kind of the entry before
         self.at = 0
         self.tickets: dict[str, Ticket] = {}
         self.holders: dict[str, str] = {}
@@ -54,10 +60,9 @@ class Past:
             self.needs_enforcement = data.get("needs_enforcement") is not False
             self.conceal = _conceal(data)
         elif kind == "intent":
-            self.intent = data
+            self._line = data
         elif kind == "ticket":
-            self._root = recorded_ticket(data, self._key)
-            self.tickets[self._root.id] = self._root
+            self._mint(recorded_ticket(data, self._key), data)
         elif kind == "delegate" and data.get("decision") == "allow":
             ticket = recorded_ticket(data, self._key)
             self.tickets[ticket.id] = ticket
@@ -66,6 +71,7 @@ class Past:
                 self.holders[holder] = ticket.id
         elif kind == "decision" and data.get("decision") == "allow":
             self._spend(data)
+        self._before = kind
 
     def root(self) -> Ticket:
         """
@@ -81,6 +87,17 @@ class Past:
     def counts(self) -> dict[str, int]:
         """Return how many calls each link has spent."""
         return rebuilt(self._debits)
+
+    def _mint(self, ticket: Ticket, data: Mapping[str, object]) -> None:
+        if self._root is not None:
+            bound = self._line is not None and self._line.get("digest") == ticket.intent
+            if self._before != "intent" or not bound or data.get("replaces") != self._root.id:
+                raise Break("schema", "a ticket replaces another without a line that was typed")
+            self.replaced.append(self._root)
+            self.holders.pop(FIRST, None)
+        self._root = self.tickets[ticket.id] = ticket
+        if self._line is not None:
+            self.intents[ticket.id] = self._line
 
     def _spend(self, data: Mapping[str, object]) -> None:
         also = data.get("also", [])

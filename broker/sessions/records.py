@@ -63,6 +63,7 @@ def opening_data(
     workspace: Path,
     needs_enforcement: bool = False,
     conceal: Sequence[str] = (),
+    after: Mapping[str, str] | None = None,
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -77,6 +78,8 @@ def opening_data(
     }
     if conceal:
         data["conceal"] = list(conceal)
+    if after:
+        data["previous"] = dict(after)
     return data
 
 
@@ -161,6 +164,11 @@ def ticket_data(ticket: Ticket, texts: Iterable[str]) -> Data:
         "caveats": [told(t, MAX_SCOPE_CHARS) for t in texts],
         "chain": [block.decode() for block in ticket.blocks],
     }
+
+
+def minted_data(ticket: Ticket, texts: Iterable[str], *, replaces: str) -> Data:
+    """Return the data of a ``ticket`` entry for a root that took the place of another."""
+    return {**ticket_data(ticket, texts), "replaces": replaces}
 
 
 def delegation_data(ticket: Ticket, texts: Iterable[str], *, asked_by: str, holder: str) -> Data:

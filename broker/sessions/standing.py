@@ -84,6 +84,11 @@ class Standing:
             return next((d for d in found if d.enforcement == "none"), found[0])
         return None
 
+    def forget(self) -> None:
+        """Let nothing stand any more: each call that a gateway meets is decided anew."""
+        self._kept.clear()
+        self._count = 0
+
     def name(self, call_id: str) -> str | None:
         """Return the id that a call was recorded by; None where its end was told by a gateway."""
         met = self._names.pop(call_id, None)

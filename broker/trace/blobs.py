@@ -58,6 +58,7 @@ class BlobStore:
         shard = self._folder / digest[:2]
         shard.mkdir(mode=0o700, exist_ok=True)
         fresh = shard / f".{digest}.new"
+        fresh.unlink(missing_ok=True)  # of whoever was killed while writing it
         try:
             fd = os.open(fresh, _CREATE, 0o600)
             try:

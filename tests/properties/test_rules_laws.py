@@ -24,6 +24,8 @@ from broker.conditions import (
     Free,
     HostIn,
     InIntent,
+    Links,
+    LinksTyped,
     Range,
     Under,
     Values,
@@ -57,6 +59,7 @@ PATHS = [
 ]
 SCALARS = ["x", "y", "z", 0, 0.5, 1, 1.5, 2, 2.5, 3, 99, True, False]
 DAYS = [f"0001-01-0{n}" for n in range(1, 6)]
+NAMING = ["l.test", "m.test", "n.test", "l.test m.test", "k n.test"]  # texts that name addresses
 
 
 def subsets(items):
@@ -75,9 +78,19 @@ OBJECTS.append({"c": None})  # an object, though nothing is in it
 LISTS += [
     [{"c": v} for v in vs] for n in (1, 2) for vs in combinations(["x", "y", "z", 1, True], n)
 ]
-FIRST = [None, *SCALARS, *DAYS, *LISTS, *OBJECTS, {"q": "x"}, [{"c": "x", "d": "x"}], ["x", ["y"]]]
+FIRST = [
+    None,
+    *SCALARS,
+    *DAYS,
+    *NAMING,
+    *LISTS,
+    *OBJECTS,
+    {"q": "x"},
+    [{"c": "x", "d": "x"}],
+    ["x", ["y"]],
+]
 SECOND = [None, "x", "y", "z", 1, True, {"q": "z"}]
-LINES = ["", "x", "y z", "x y z 0 1 2 3 99 c " + " ".join(DAYS)]
+LINES = ["", "x", "y z", "l.test", "x y z 0 1 2 3 99 c l.test m.test n.test " + " ".join(DAYS)]
 LOOSE_A = {"a": Argument("text")}
 LOOSE_B = {"b": Argument("amount"), "q": Argument("text")}
 BESIDE = [*[(None, line) for line in LINES], (LOOSE_A, "y z"), (LOOSE_B, "x"), (LOOSE_B, "")]
@@ -96,7 +109,7 @@ def world(lines: bool = True, rest: bool = True) -> tuple[tuple[Call, str], ...]
     for a, b in product(FIRST, SECOND):
         arguments = {name: v for name, v in (("a", a), ("b", b)) if v is not None}
         found += [(Call("t", arguments=arguments, labels=k), line) for k, line in beside]
-    for a, b in product(["x", "y", "z"], SECOND[:-1]):
+    for a, b in product(["x", "y", "z", "n.test"], SECOND[:-1]):
         arguments = {"a": a} | ({} if b is None else {"b": b})
         urls = [replace(url, spelled=a) for url in URLS]
         for line in ("", LINES[-1]) if lines else ("",):
@@ -146,9 +159,16 @@ host_tests = st.lists(
     st.sampled_from(["h.test", "*.h.test", "b.test", "n.test:8443"]), min_size=1, max_size=2
 ).map(lambda ps: HostIn(tuple(dict.fromkeys(ps))))
 under_tests = st.sampled_from([Under("s"), Under("s/t"), Under("."), Under("s/.git")])
-plain_tests = st.one_of(some_values, some_values, ranges, days, st.just(InIntent()))
+# What a rule names is never all that a text may name: `n.test` is in none of these.
+naming = st.sampled_from(
+    [Links(()), Links(("l.test",)), Links(("l.test", "m.test")), LinksTyped(), LinksTyped()]
+)
+naming_values = st.sampled_from([Values(("l.test",)), Values(("x", "l.test m.test"))])
+plain_tests = st.one_of(
+    some_values, some_values, ranges, days, st.just(InIntent()), naming, naming | naming_values
+)
 texts = st.sampled_from([Values(("x",)), Values(("y",)), Values(("x", "y"))])
-beside = st.lists(texts | st.just(InIntent()), max_size=1)
+beside = st.lists(texts | st.just(InIntent()) | naming, max_size=1)
 leaf_tests = st.one_of(
     st.lists(plain_tests, min_size=1, max_size=2),
     st.lists(plain_tests, min_size=1, max_size=2),
@@ -180,7 +200,9 @@ def rules(draw: st.DrawFn) -> Rule:
         conditions.append(Condition((A,), draw(st.sampled_from([Free(), Absent()]))))
     if draw(st.booleans()):
         where = draw(st.sampled_from([B, Hop("b", True)]))
-        test = draw(some_values | st.just(InIntent()) | st.just(Free()) | st.just(Absent()))
+        test = draw(
+            some_values | naming | st.just(InIntent()) | st.just(Free()) | st.just(Absent())
+        )
         conditions.append(Condition((where,), test))
     try:
         return check_rule(Rule("t", tuple(conditions), draw(st.integers(0, 5)) == 0))
@@ -224,6 +246,10 @@ XY, X, Y = Values(("x", "y")), Values(("x",)), Values(("y",))
 @example(r(((A,), InIntent())), [r(rest=True)])
 @example(r(rest=True), [r(((A,), InIntent()), rest=True)])
 @example(r(((A,), Values((), (1,)))), [r(((A,), Values((), (), (True,))))])
+@example(r(((A,), Links(("l.test",)))), [r(((A,), Links(("l.test", "m.test"))))])
+@example(r(((A,), InIntent())), [r(((A,), LinksTyped()))])
+@example(r(((A,), LinksTyped()), ((A,), Links(()))), [r(((A,), LinksTyped()))])
+@example(r(((A,), LinksTyped())), [r(((A,), Links(()))), r(((A,), InIntent()))])
 def test_inclusion_is_what_brute_force_finds(narrow, wide):
     """Rules cover a rule exactly when no call of the small world fits it and none of them."""
     covered = rules_cover(tuple(wide), (narrow,)) is None

@@ -32,6 +32,10 @@ def entry(kind: str, **data: object) -> Entry:
         (entry("ticket", ticket="ab", caveats=["calls=1"]), "ticket     ab  calls=1"),
         (entry("ticket", ticket="ab", caveats=[]), "ticket     ab  no caveat"),
         (
+            entry("ticket", ticket="cd", caveats=["calls=1"], replaces="ab"),
+            "ticket     cd  calls=1  (replaces ab)",
+        ),
+        (
             entry(
                 "decision",
                 decision="allow",

@@ -28,12 +28,14 @@ CODES = {
     "LimitError": "limit",
     "VerificationError": "verification",
     "TicketVerificationError": "ticket.verification",
+    "TraceError": "trace",
     "Break": "receipt.break",
     "UnverifiableError": "unverifiable",
     "AttenuationError": "attenuation",
     "StoreError": "store",
     "FatalStoreError": "store.fatal",
     "LaunchError": "launch",
+    "ModelError": "model",
     "Refused": "refused",
 }
 

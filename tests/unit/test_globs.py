@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker import globs
-from broker.globs import path_matcher, path_witness, paths_cover, place_example
+from broker.globs import path_example, path_matcher, path_witness, paths_cover, place_example
 
 
 @pytest.mark.parametrize(
@@ -247,3 +247,13 @@ def test_example_is_matched(pattern: str) -> None:
 def test_the_door_holds_every_public_name() -> None:
     """The tool functions are found beside the path functions."""
     assert all(hasattr(globs, name) for name in globs.__all__)
+
+
+def test_an_example_of_a_place_knows_git() -> None:
+    """Where a write is looked for, `.git` is left out, or only patterns that name it count."""
+    assert path_example([("**",)], ("**",), git=True) is None
+    assert path_example([("**", ".git/**")], ("**",), git=True) == ".git/"
+    assert path_example([("**/.git/**",)], git=False) is None
+    assert path_example([("**/.GIT/**",)], git=False) is None
+    assert path_example([(".git*/**",)], git=False) not in (None, ".git/")
+    assert path_example([("a/.gi/t",)], git=False) == "a/.gi/t/"

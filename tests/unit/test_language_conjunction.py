@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.conditions import InIntent, Under, between, host_in, on, values
+from broker.conditions import InIntent, LinksTyped, Under, between, host_in, links, on, values
 from broker.language.conjunction import satisfiable
 
 IN = InIntent()
+TYPED = LinksTyped()
+NONE, A, AB = links(), links("a.test"), links("a.test", "b.test")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,30 @@ IN = InIntent()
         ([Under("a/.git")], [Under("a")], True),
         ([Under("a/.git/x")], [Under("a/.git")], False),
         ([values("a")], [Under("a")], True),
+        ([A], [AB], False),
+        ([AB], [A], True),
+        ([AB], [A, links("b.test")], True),
+        ([NONE], [TYPED], False),
+        ([A], [TYPED], True),
+        ([TYPED], [A], True),
+        ([TYPED], [TYPED], False),
+        ([A, TYPED], [NONE], True),
+        ([A, TYPED], [AB], False),
+        ([IN], [TYPED], True),  # a number is no text
+        ([IN, A], [TYPED], False),
+        ([IN], [NONE], True),
+        ([values("a.test", "x")], [A], False),
+        ([values("a.test", "b.test")], [A], True),
+        ([values("x")], [TYPED], False),
+        ([values(5)], [TYPED], True),
+        ([values(5), A], [], False),
+        ([values("b.test"), A], [], False),
+        ([values("a.test"), IN], [TYPED], False),
+        ([between(0, 5)], [AB], True),
+        ([between(0, 5), NONE], [], False),
+        ([on((1, 9))], [NONE], False),
+        ([on((1, 9)), NONE], [], True),
+        ([host_in("a.test")], [A], True),
     ],
 )
 def test_what_can_be(held: list, failed: list, due: bool) -> None:

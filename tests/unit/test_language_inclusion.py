@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from broker.errors import LimitError
-from broker.language.inclusion import FOLDERS, Onward, StepBudget, Tokens, Universe, witness
+from broker.language.inclusion import (
+    FOLDERS,
+    Onward,
+    StepBudget,
+    Tokens,
+    Universe,
+    shortest,
+    witness,
+)
 from broker.language.patterns import MANY, ONE, Chars
 
 EVERY = Universe("", "", lambda _state, _char: 0, lambda _state: True)
@@ -115,3 +123,13 @@ def test_hard_inclusions_end() -> None:
     assert witness((MANY,), all_texts(5), EVERY, StepBudget(10_000)) is None
     with pytest.raises(LimitError):
         witness((MANY,), all_texts(20), EVERY, StepBudget(10_000))
+
+
+def test_a_shortest_text_of_several_lists() -> None:
+    """It is in each of the lists within, and in none without; and none is found where none is."""
+    ab, bc = [("a",), ("b",)], [("b",), ("c",)]
+    assert shortest([ab, bc], [], EVERY, StepBudget(1_000)) == "b"
+    assert shortest([ab, bc], [("b",)], EVERY, StepBudget(1_000)) is None
+    assert shortest([], [(MANY, "x", MANY)], EVERY, StepBudget(1_000)) == ""
+    with pytest.raises(LimitError):
+        shortest([[(MANY, "x", MANY)]], [(MANY, "x", MANY)], EVERY, StepBudget(3))

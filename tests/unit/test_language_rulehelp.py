@@ -34,6 +34,8 @@ RIGHT = 'tools=pay(to in {"A", "B"}, sum<=50, at on 2024-05, cc absent, x? in in
         ('a(b matches "x")', 4, "unexpected `matches`", "no regular expressions"),
         ('a(b in ["x"])', 7, "in braces", "in {"),
         ("a(b in {})", 8, "empty set", "absent"),
+        ("a(b links in {})", 14, "empty set", "links absent"),
+        ("a(b links)", 9, "unexpected `)`", "links in intent"),
         ('a(b in {"x" "y"})', 12, "comma", "such as"),
         ('a(b="x" c="y")', 8, "comma", "such as"),
         ('a(b="x" or b="y")', 8, "comma", "such as"),

@@ -70,6 +70,8 @@ def kept(text: str) -> str:
         ('get(url="https://a.test")', 'get(url in {"https://a.test", "https://a.test/"}, body)'),
         ('look(path under "src", lines=5)', 'look(path under "src/", lines=5)'),
         ("send(to in intent, ... in intent)", "send(to[] in intent, ... in intent)"),
+        ('get(url="https://a.test/", body links absent)',
+         'get(url="https://a.test/", body links absent)'),
     ],
 )  # fmt: skip
 def test_a_rule_says_by_itself_what_the_catalog_makes_of_it(typed: str, meant: str) -> None:
@@ -94,6 +96,8 @@ def test_a_rule_says_by_itself_what_the_catalog_makes_of_it(typed: str, meant: s
         ("pay(recipient on 2024)", "is no date", None),
         ("pay(recipient host in {a.test})", "is no address", None),
         ('pay(recipient under "src")', "is no path", None),
+        ("pay(recipient links in intent)", "is no free text", None),
+        ('pay(recipient="A", subject links in {"hello"})', "no address", None),
         ("get(url=5)", "is a text", None),
         ('pay(amount<=5, amount in {6, 7})', "can never hold", None),
         ('pay(date on 2024, date="2023-01-01")', "can never hold", None),

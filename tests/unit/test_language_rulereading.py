@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from broker.conditions import Absent, Free, InIntent, between, host_in, on, under, values
+from broker.conditions import (
+    Absent,
+    Free,
+    InIntent,
+    LinksTyped,
+    between,
+    host_in,
+    links,
+    on,
+    under,
+    values,
+)
 from broker.errors import ScopeError
 from broker.language.rulereading import read_rule
 from broker.rules import Condition, Hop, Rule
@@ -43,6 +54,9 @@ def only(text: str) -> Condition:
         ('a under "./src/"', under("src")),
         ('a under "."', under(".")),
         ("a in intent", InIntent()),
+        ("a links absent", links()),
+        ("a links in intent", LinksTyped()),
+        ('a links in {"https://x.test/", "bob@x.test"}', links("x.test", "bob@x.test")),
         ("a absent", Absent()),
         ("a", Free()),
     ],

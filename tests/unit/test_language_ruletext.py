@@ -25,6 +25,8 @@ from broker.scope import parse_scope
         "a(b host in {*.x.test, y.test:8080})",
         'a(b under "src/a/")',
         'a(b under ".")',
+        "a(b links absent, c? links in intent)",
+        'a(b links in {"x.test/y", "bob@x.test"})',
         "a(b in intent, c absent, d?, e)",
         'a("b c"?[]."in".f="\\"quoted\\" \\\\")',
         "a(... in intent)",

@@ -17,7 +17,8 @@ from broker.wire import mac, root_block
 
 ALL = (
     'tools=a(b="x", c in {1, 2.5, true}, d>=-1, d<=5, e on 2024, f host in {x.test}, '
-    'g under "src/", h in intent, i absent, j, k?[].l="y", ... in intent)'
+    'g under "src/", h in intent, i absent, m links in intent, n links absent, '
+    'o links in {"x.test"}, j, k?[].l="y", ... in intent)'
 )
 KEY = bytes(KEY_BYTES)
 
@@ -70,6 +71,11 @@ def changed(**more: object) -> list:
         changed(conditions=[[["to"], "on", [True, 2]]]),
         changed(conditions=[[["to"], "host", "A.test"]]),
         changed(conditions=[[["to"], "host"]]),
+        changed(conditions=[[["to"], "links", "X@y.test", 1]]),
+        changed(conditions=[[["to"], "links", "no address"]]),
+        changed(conditions=[[["to"], "links", "https://x.test"]]),
+        changed(conditions=[[["to"], "links", "x.test", "x.test"]]),
+        changed(conditions=[[["to"], "typed-links", "x.test"]]),
         changed(conditions=[[["to"], "under", "src/"]]),
         changed(conditions=[[["to"], "absent", 1]]),
         changed(conditions=[[[], "free"]]),

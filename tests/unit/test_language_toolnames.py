@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from broker.errors import PatternError
-from broker.language.toolnames import check_tool, tool_matcher, tool_witness, tools_cover
+from broker.language.toolnames import (
+    check_tool,
+    tool_example,
+    tool_matcher,
+    tool_witness,
+    tools_cover,
+)
 from broker.limits import MAX_TOOL_CHARS
 
 
@@ -166,3 +172,30 @@ def test_steps_run_out_to_no() -> None:
     wide, narrow = ("*a*", "*b*"), ("*ab*a*",)
     assert tool_witness(wide, narrow, steps=5) == ("*ab*a*", None)
     assert tool_witness(wide, narrow) is None
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "found"),
+    [
+        ([("read", "write")], ("read",), ("write", None)),
+        ([("read",), ("r*",)], (), ("read", None)),
+        ([("mcp__a__*",), ("mcp__b__*",)], (), None),
+        ([("mcp__a__x",)], (), ("mcp__a__x", "a")),
+        ([("*",)], ("*",), None),
+    ],
+)
+def test_an_example_of_a_tool(
+    inside: list[tuple[str, ...]], outside: tuple[str, ...], found: tuple[str, str | None] | None
+) -> None:
+    """A tool that each list has and the other does not, with its server."""
+    assert tool_example(inside, outside) == found
+
+
+def test_a_star_means_servers_too() -> None:
+    """Where every tool of the agent's own is taken, one of some server is left."""
+    name, server = tool_example([("*",)], ("a*", "b*")) or ("", None)
+    assert name
+    assert not name.startswith(("a", "b"))
+    assert server is None
+    every_own = tuple(f"{char}*" for char in "abcdefghijklmnopqrstuvwxyz")
+    assert tool_example([("*", "mcp__s__*"), ("mcp__s__*",)], every_own) == ("mcp__s__x", "s")

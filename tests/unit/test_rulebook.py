@@ -8,7 +8,7 @@ from broker.authorize import authorize
 from broker.calls import Call, Fault, Look, TypedText, UrlSubject
 from broker.catalogs import Argument
 from broker.caveats import paths, tools
-from broker.conditions import Absent, Free, InIntent, between, values
+from broker.conditions import Absent, Free, InIntent, LinksTyped, between, links, values
 from broker.errors import InputError
 from broker.rulebook import judge, rule_book
 from broker.rules import Condition, Hop, Rule, argument, rule
@@ -159,6 +159,17 @@ def test_a_refusal_names_the_argument_and_what_is_allowed() -> None:
     assert refusal.value == "to"
     assert 'argument `to` of `pay`: "B" is not "A"' in refusal.reason
     assert "pay(to=" in refusal.reason
+
+
+def test_a_refused_text_names_the_address_in_it() -> None:
+    """The reason says which address is one too many, and not the whole text."""
+    for test, allowed in ((links("x.test"), 'links in {"x.test"}'), (LinksTyped(), "links in")):
+        look = Look(Call("say", arguments={"body": f"x.test {'long ' * 99} y.test"}), "to x.test")
+        unmet = judge(rule("say", argument("body", test)), look)
+        assert unmet is not None
+        assert unmet.reason.startswith('it names "y.test", and may have ')
+        assert allowed.split(" in ")[0] in unmet.reason
+    assert judge(rule("say", argument("body", links())), Look(Call("say", arguments={"body": 5})))
 
 
 def test_rules_hold_inside_a_batch_and_for_servers() -> None:

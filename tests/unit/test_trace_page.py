@@ -8,6 +8,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from broker.trace import page as room
 from broker.trace.page import page
 from broker.trace.reader import RunReader
@@ -132,6 +134,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
     assert "is not there" in text
 
 
+@pytest.mark.deep
 def test_ten_thousand_events(tmp_path: Path) -> None:
     """A long run is a page of a few megabytes, in time that grows with its events."""
     run = begun(tmp_path)

@@ -34,7 +34,7 @@ BODIES = st.dictionaries(KEYS, VALUES, max_size=5)
 
 
 @given(st.lists(BODIES, min_size=1, max_size=5))
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)
 def test_what_is_kept_is_the_whole_body_without_its_secrets(
     tmp_path_factory: object, said: list[dict[str, object]]
 ) -> None:

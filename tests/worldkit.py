@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.capabilities.clock import SystemClock
-from broker.trace.about import About, Adapter
+from broker.trace.about import About, StartedBy
 from broker.trace.reader import RunReader
 from broker.trace.writer import RunWriter
 
@@ -108,6 +108,6 @@ def eventually(true: Callable[[], bool], seconds: float = 20.0) -> None:
 
 def recorded(place: Path, argv: list[str] | None = None) -> Recorded:
     """Begin a run in a folder."""
-    about = About(Adapter("test"), argv or ["test"], os.fspath(place))
+    about = About(StartedBy("test"), argv or ["test"], os.fspath(place))
     writer = RunWriter.create(place / "runs", about, clock=SystemClock(), randomness=os.urandom)
     return Recorded(writer)

@@ -77,7 +77,7 @@ class Snapshots:
             "store": os.fspath(self._run.folder / STORE),
             "closed": self._closed,
             "git": git,
-            "salt": self._run.salt.hex(),
+            "salt": self._run.hiding.salt.hex(),
         }
         try:
             self._process = subprocess.Popen(

@@ -98,7 +98,7 @@ def test_frames_may_come_in_any_pieces(run: Recorded, door: Door) -> None:
     ],
 )
 def test_nonsense_costs_its_teller_only(run: Recorded, door: Door, said: bytes) -> None:
-    """One who tells nonsense is heard no further, once of a run that is told, and others are heard."""
+    """One who tells nonsense is heard no further, which is told once; others are heard."""
     made = told(door)
     with suppress(OSError):  # the door may hang up while it is still told
         made.sendall(said + BEGIN)

@@ -198,7 +198,7 @@ def test_what_is_ignored_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_changed_list_of_what_is_ignored_counts_at_once(space: Gathered) -> None:
-    """When a `.gitignore` comes, changes or goes, what it says is asked anew, for known files too."""
+    """When a `.gitignore` comes or goes, what it says is asked anew, for known files too."""
     (space.root / "sub").mkdir()
     (space.root / "sub" / "a.log").write_bytes(b"1")
     (space.root / "b.log").write_bytes(b"1")
@@ -261,7 +261,7 @@ def test_a_link_on_the_way_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_written_meanwhile_is_whole_or_said_to_be_torn(space: Gathered) -> None:
-    """While a file is rewritten again and again, what is kept of it is one writing, or is `torn`."""
+    """While a file is rewritten again and again, one writing of it is kept, or it is `torn`."""
     place = space.root / "f"
     place.write_bytes(b"0" * 300_000)
     over = threading.Event()
@@ -297,7 +297,7 @@ STEPS = st.lists(
 def test_looks_add_up_to_what_is_there(
     rounds: list[list[tuple[str, str, int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """However a workspace changes between looks, the differences add up to what a fresh look finds."""
+    """However a workspace changes, the differences add up to what a fresh look finds."""
     space = Gathered(tmp_path_factory.mktemp("w") / "space")
     for steps in rounds:
         for step, name, number in steps:

@@ -186,7 +186,7 @@ def test_a_reader_that_leaves_is_gone_for_the_shell(shell: Shell) -> None:
 
 
 def test_a_shell_within_is_part_of_the_one_around_it(shell: Shell) -> None:
-    """A shell that a recorded one starts finds the person's own environment, and is not recorded."""
+    """A shell that a recorded one starts finds the person's environment, and is not recorded."""
     plain = subprocess.run(
         ["/bin/sh", "-c", "env"],
         capture_output=True,

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.capture import snapper
 from broker.capture.snapper import Snapper, serve
 from broker.capture.treestore import EMPTY, git_program
-
-import pytest
 
 
 def order(place: Path) -> dict[str, object]:

@@ -67,8 +67,9 @@ def test_trees_follow_one_another(tmp_path: Path) -> None:
 
 
 def _diff(store: TreeStore, before: str, after: str, path: str) -> bytes:
+    words = ["diff-tree", "-p", "--full-index", before, after, "--", path]
     return subprocess.run(
-        [GIT, f"--git-dir={store.folder}", "diff-tree", "-p", "--full-index", before, after, "--", path],
+        [GIT, f"--git-dir={store.folder}", *words],
         capture_output=True, check=True, env=environ("/"),
     ).stdout  # fmt: skip
 

@@ -100,7 +100,7 @@ def test_nothing_is_left_behind(lived: Lived, tmp_path: Path) -> None:
 def test_a_layer_that_cannot_begin_is_off_alone(
     lived: Lived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where shells cannot be recorded, that is said and told, and files are recorded all the same."""
+    """Where shells cannot be recorded, that is said, and files are recorded all the same."""
 
     def fail(_: object) -> None:
         raise LaunchError("no room")

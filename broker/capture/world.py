@@ -32,7 +32,7 @@ from broker.trace.writer import RunWriter
 Say = Callable[[str], None]
 
 
-class World:
+class RecordedWorld:
     """
     The world of one run. ``begin``, ``start``, ``turned`` for each turn, ``end``.
 

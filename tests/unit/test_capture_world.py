@@ -16,7 +16,7 @@ from broker.capabilities.clock import SystemClock
 from broker.capture import world as module
 from broker.capture.telling import RecorderClient
 from broker.capture.treestore import environ
-from broker.capture.world import World
+from broker.capture.world import RecordedWorld
 from broker.errors import LaunchError
 from broker.sandbox.carrying import Egressed
 from tests.worldkit import SECRETS, Recorded, recorded
@@ -33,7 +33,7 @@ class Lived:
         self.space.mkdir()
         self.said: list[str] = []
         self.given = {"PATH": PATH, "SHELL": "/bin/sh", "HOME": str(place)}
-        self.world = World(
+        self.world = RecordedWorld(
             self.run.writer, self.space, self.given, closed=[], clock=SystemClock(),
             say=self.said.append,
         )  # fmt: skip

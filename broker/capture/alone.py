@@ -64,9 +64,10 @@ def record(
     adapter = adapter_for(command)
     with Child() as child, tempfile.TemporaryDirectory(prefix="broker-record-") as made:
         # What an agent needs for this run, a copy of a key perhaps, goes when the run is over.
-        launch = Launch(tuple(command), given, Path.cwd(), Path(made), Path(os.devnull))
-        recording = Recording.begin(found.runs, launch, adapter, streams.say, closed=found.own())
-        if recording is None:
+        where = cwd or Path.cwd()
+        launch = Launch(tuple(command), given, where, Path(made), Path(os.devnull))
+        recording = begins(True, found.runs, launch, adapter, streams.say, closed=found.own())
+        if isinstance(recording, NotRecorded):
             raise TraceError("nothing can be recorded, and nothing was started")
         if not quiet:
             streams.say(f"no ticket: nothing is refused while `{command[0]}` runs")

@@ -64,6 +64,8 @@ class Begins(Protocol):
         say: Callable[[str], None],
         *,
         sid: str = "",
+        workspace: Path | None = None,
+        closed: Sequence[str] = (),
     ) -> Recorded:
         """Begin to record a run, or say why it is not recorded."""
 

@@ -1,7 +1,7 @@
 """
-What an agent says to its model, seen while it passes, and kept.
+What an agent says to its model, and what it does to the world around it, recorded as it happens.
 
-In the order to read them:
+What it says, in the order to read it:
 
 - ``http1``         heads and bodies of HTTP/1.1, followed without being changed
 - ``tape``          a body as it passes: its digest, its length, and its bytes for the record
@@ -9,13 +9,10 @@ In the order to read them:
 - ``proxy``         the server on loopback that an agent asks in place of its model
 - ``wires``         what requests and answers of four protocols say
 - ``conversation``  which conversation a request belongs to, and what in it is new
-- ``scribe``        the one thread that writes into the run's trace
+- ``scribe``        the one thread that writes of model calls into the run's trace
 - ``redirect``      how each agent is pointed at the server, for one run
-- ``recording``     what the recording of one run is made of, and when it begins and ends
 
-What an agent says and does, recorded while it runs.
-
-What it does to the world around it, in the order to read them:
+What it does:
 
 - ``shims``         the folder in which an agent finds shells that are recorded
 - ``shellshim``     the process in a shell's place
@@ -31,4 +28,6 @@ What it does to the world around it, in the order to read them:
 - ``spans``         what agent frameworks tell of their own structure
 - ``network``       connections out of the sandbox
 - ``world``         all of these, for one run
+
+``recording`` is what the recording of one run is made of, and when it begins and ends.
 """

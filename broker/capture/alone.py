@@ -66,14 +66,14 @@ def record(
         # What an agent needs for this run, a copy of a key perhaps, goes when the run is over.
         where = cwd or Path.cwd()
         launch = Launch(tuple(command), given, where, Path(made), Path(os.devnull))
-        recording = begins(True, found.runs, launch, adapter, streams.say)
+        recording = begins(True, found.runs, launch, adapter, streams.say, closed=found.own())
         if isinstance(recording, NotRecorded):
             raise TraceError("nothing can be recorded, and nothing was started")
         if not quiet:
             streams.say(f"no ticket: nothing is refused while `{command[0]}` runs")
         try:
             prepared = recording.through(adapter, launch, Prepared(launch.command))
-            variables = {**given, **prepared.environ}
+            variables = recording.around({**given, **prepared.environ})
             child.start(program, prepared.command, variables, prepared.cwd or launch.cwd)
             recording.start(Bus())
             code = child.wait(recording.lost)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from broker.capture.treestore import Entry
+from broker.capture.treestore import TreeEntry
 from broker.capture.withheld import cleared, told, withheld
 from broker.redaction.hiding import Hider
 
@@ -62,10 +62,10 @@ class Known:
 
 
 @dataclass(slots=True)
-class Look:
+class WorkspaceLook:
     """What one look found: what differs from the tree of before, and what was left out."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TreeEntry] = field(default_factory=list)
     files: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     hidden: int = 0
@@ -119,9 +119,9 @@ class Gatherer:
         self._ignores: dict[bytes, Stamp | None] = {}  # by folder, its list of that
         self._left_out: Counter[str] = Counter()
         self._in_tree: dict[bytes, tuple[str, str]] = {}  # mode and object of what the tree holds
-        self._last = Look()
+        self._last = WorkspaceLook()
 
-    def look(self) -> Look:
+    def look(self) -> WorkspaceLook:
         """Return what the workspace holds now."""
         walk = self._walked(trusted=bool(self._known))
         if walk is None:
@@ -232,8 +232,8 @@ class Gatherer:
         walk.files += not found.why
         walk.known.setdefault(above + slash, {})[name] = found
 
-    def _counted(self) -> Look:
-        found = Look(left_out=Counter(self._left_out))
+    def _counted(self) -> WorkspaceLook:
+        found = WorkspaceLook(left_out=Counter(self._left_out))
         for files in self._known.values():
             for each in files.values():
                 if each.why:
@@ -244,7 +244,7 @@ class Gatherer:
                     found.torn += each.torn
         return found
 
-    def _settled(self) -> list[Entry]:
+    def _settled(self) -> list[TreeEntry]:
         """Return what differs from the tree of before."""
         tree = {
             folder + name: (each.mode, each.oid)
@@ -254,8 +254,10 @@ class Gatherer:
         }
         old, self._in_tree = self._in_tree, tree
         # What goes comes first: a folder may stand where a file was, or the other way round.
-        gone = [Entry(path) for path in old if path not in tree]
-        return gone + [Entry(path, *said) for path, said in tree.items() if old.get(path) != said]
+        gone = [TreeEntry(path) for path in old if path not in tree]
+        return gone + [
+            TreeEntry(path, *said) for path, said in tree.items() if old.get(path) != said
+        ]
 
     # ── reading ──
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 RECORDER = b"BROKER_RECORDER"
-HOOK = b"hookclient"  # in the words of a command: a hook of ours, and no command of the agent's
+SESSION = b"BROKER_SESSION"
+HOOK = b"/hook.pyc"  # behind the session's name: a hook of ours, and no command of the agent's
 VALUED = (b"--rcfile", b"--init-file")  # the long options that take a value
 GROUP_S = 0.01  # in which the watcher has a signal too, if it was for the whole group
 PASSED_ON = tuple(
@@ -55,12 +56,18 @@ def main(arguments: list[str]) -> NoReturn:
         environ.pop(b"LC_CTYPE", None)
     words = [_bytes(name), *map(_bytes, rest)]
     streams = _streams()
-    if RECORDER in environ and streams and commands(words) and not any(HOOK in w for w in words):
+    if RECORDER in environ and streams and commands(words) and not _hook(words, environ):
         environ = restored(environ, _bytes(folder), _bytes(shell))
         _recorded(_bytes(real), words, environ, streams)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)  # which the interpreter has set to ignored
     posix.execve(_bytes(real), words, environ)
+
+
+def _hook(words: list[bytes], environ: dict[bytes, bytes]) -> bool:
+    """Whether a command runs the hook of this run."""
+    session = environ.get(SESSION, b"")
+    return session != b"" and any(session + HOOK in word for word in words)
 
 
 def commands(words: list[bytes]) -> bool:

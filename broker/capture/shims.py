@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.client import interpreter, write_new
+from broker.agents.watch import stamp
 from broker.errors import LaunchError
 
 NAMES: Final = ("sh", "bash", "zsh")
@@ -51,6 +52,8 @@ class Shims:
         self.folder = place / "bin"
         self._place = place
         self._environ = environ
+        self._made: tuple[Path, ...] = ()
+        self._stamp: tuple[object, ...] = ()
 
     def make(self) -> None:
         """
@@ -70,6 +73,18 @@ class Shims:
                 self._write(self.folder / _OWN / os.path.basename(own), own)
         except OSError as error:
             raise LaunchError(f"shells cannot be recorded: {error.strerror or error}") from error
+        self._made = tuple(p for p in sorted(self._place.rglob("*")) if p.is_file())
+        self._stamp = stamp(self._made)
+
+    def changed(self) -> str | None:
+        """
+        Return what is wrong if a shim is no more what we made, or None; cheap to ask all the time.
+
+        An agent's hooks may be started by such a shell, so whoever could replace it could free it.
+        """
+        if stamp(self._made) == self._stamp:
+            return None
+        return f"a shell that stands for another in `{self.folder}` was changed"
 
     def shells(self) -> dict[str, str]:
         """Return which shells are shimmed: their names, and the files that are found by them."""

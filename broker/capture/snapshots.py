@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -92,6 +93,11 @@ class Snapshots:
             self._ask(_Wish(0, "start"))
         except OSError as error:
             self.off = f"the process that takes them cannot be started: {error.strerror or error}"
+
+    def looked(self) -> None:
+        """Wait until the first look is over, so that the agent changes nothing before; a moment."""
+        if self._process is not None:
+            select.select([self._pipes()[1]], [], [], HOLD_S)
 
     def start(self) -> None:
         """Begin to write what it answers, in a thread of its own."""

@@ -44,7 +44,7 @@ _SETTINGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """One file of a tree: its path, and its mode and object; no object for one that has gone."""
 
     path: bytes
@@ -168,7 +168,7 @@ class TreeStore:
             self._stored.add(oid)
         return oid
 
-    def tree(self, entries: Iterable[Entry], at_s: int, message: str) -> str:
+    def tree(self, entries: Iterable[TreeEntry], at_s: int, message: str) -> str:
         """
         Change the tree of before, and return the new one's name once it is on the disk.
 

@@ -32,7 +32,7 @@ from broker.trace.writer import RunWriter
 Say = Callable[[str], None]
 
 
-class World:
+class RecordedWorld:
     """
     The world of one run. ``begin``, ``start``, ``turned`` for each turn, ``end``.
 
@@ -43,6 +43,7 @@ class World:
         closed: folders that are never looked into: the broker's own.
         clock: what tells the time.
         say: tells the person a line.
+        beside: the folder in which one is made for this run; the system's for such by default.
 
     ``variables`` are what the agent is given beside its environment, ``shown`` the folders that it
     must be able to read for that, ``shared`` what it must be able to write to or connect to, and
@@ -58,6 +59,7 @@ class World:
         closed: Iterable[str],
         clock: Clock,
         say: Say,
+        beside: Path | None = None,
     ) -> None:
         self.variables: dict[str, str] = {}
         self.shown: tuple[str, ...] = ()
@@ -68,15 +70,17 @@ class World:
         self._environ = environ
         self._closed = tuple(closed)
         self._say = say
+        self._beside = beside
         self._place: Path | None = None
         self._door: door.Door | None = None
+        self._shims: Shims | None = None
         self._spans: spans.Spans | None = None
         self._snapshots = Snapshots(run, workspace, self._closed, clock)
 
     def begin(self) -> None:
         """Begin what must be there before the agent is."""
         try:
-            self._place = Path(tempfile.mkdtemp(prefix="broker-"))
+            self._place = Path(tempfile.mkdtemp(prefix="broker-", dir=self._beside))
         except OSError as error:
             self._off("shell", f"no folder can be made: {error.strerror}")
         else:
@@ -87,16 +91,31 @@ class World:
         if self._snapshots.off:
             self._off("files", self._snapshots.off)
 
-    @property
-    def own(self) -> tuple[str, ...]:
-        """Folders that no tool call may touch."""
-        return tuple(dict.fromkeys(os.path.realpath(p) for p in self.shown)) + self.shown
+    def around(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """
+        Return the environment of the agent's process, which can now be made.
+
+        It waits a moment for the first look at the workspace, which is to be before the agent's.
+
+        Args:
+            environ: what it would be without us; its ``PATH`` is kept, behind the shims.
+        """
+        self._snapshots.looked()
+        found = {**environ, **self.variables}
+        if "PATH" in self.variables and "PATH" in environ:
+            shims = self.variables["PATH"].partition(os.pathsep)[0]
+            found["PATH"] = f"{shims}{os.pathsep}{environ['PATH']}"
+        return found
 
     def start(self) -> None:
         """Begin to hear and to write. The agent's process has been made."""
         for part in (self._door, self._spans, self._snapshots):
             if part is not None:
                 part.start()
+
+    def lost(self) -> str | None:
+        """Return why the agent must not go on, or None; cheap to ask all the time."""
+        return None if self._shims is None else self._shims.changed()
 
     def turned(self, turn: int) -> None:
         """Note that a turn begins; returns when its snapshot is there, or after a moment."""
@@ -117,7 +136,7 @@ class World:
         shims = Shims(self._place, self._environ)
         shims.make()
         made.bind()
-        self._door = made
+        self._door, self._shims = made, shims
         self.variables |= {**shims.environ(), RECORDER_VARIABLE: os.fspath(made.path)}
         self.shared += (os.fspath(made.path),)
 

@@ -81,14 +81,14 @@ def _shell(place: Path) -> str:
 
 
 def _snapshot(place: Path) -> str:
-    from broker.capture.treestore import Entry, TreeStore, git_program
+    from broker.capture.treestore import TreeEntry, TreeStore, git_program
 
     git = git_program()
     if git is None:
         return "there is no `git`: install it"
     store = TreeStore(place / "fs", git)
     try:
-        store.tree([Entry(b"f", "100644", store.blob(b"tried\n"))], 0, "tried")
+        store.tree([TreeEntry(b"f", "100644", store.blob(b"tried\n"))], 0, "tried")
     finally:
         store.close()
     return ""

@@ -217,6 +217,8 @@ class _Playing:
         say: Callable[[str], None],
         *,
         sid: str = "",
+        workspace: Path | None = None,
+        closed: Sequence[str] = (),
     ) -> Recorded:
         """Begin the recording of the replay."""
         there = self._normal(self.manifest.cwd, self._sid)
@@ -229,7 +231,16 @@ class _Playing:
                 f"`{self.manifest.run_id}` holds no request to a model: there is nothing to play"
             )
         parent = Parent(self.manifest.run_id, upto, fork.model if fork is not None else "")
-        recording = Recording.begin(runs, launch, adapter, say, sid=sid, parent=parent)
+        recording = Recording.begin(
+            runs,
+            launch,
+            adapter,
+            say,
+            sid=sid,
+            workspace=workspace,
+            closed=closed,
+            parent=parent,
+        )
         if recording is None:
             raise TraceError("the replay cannot be recorded, and nothing was started")
         word = secrets.token_hex(_WORD_BYTES)

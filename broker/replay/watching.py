@@ -12,7 +12,7 @@ live: what an agent does after an answer that nobody recorded is no replay.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from broker.agents.adapter import Adapter, Launch, Prepared
@@ -23,6 +23,7 @@ from broker.replay.live import LiveModels
 from broker.replay.matching import NAMES
 from broker.replay.playback import Played
 from broker.replay.serving import ReplayServer, Told
+from broker.sandbox.launching import Sandbox
 
 
 class Replaying:
@@ -60,6 +61,19 @@ class Replaying:
     def live(self) -> int:
         """How many requests were handed on to a model."""
         return self._server.live
+
+    @property
+    def handed(self) -> Mapping[str, str]:
+        """Variables that the agent's own servers need too."""
+        return self.recording.handed
+
+    def around(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the agent's process."""
+        return self.recording.around(environ)
+
+    def within(self, walls: Sandbox) -> None:
+        """Have what is recorded within walls reach the recording."""
+        self.recording.within(walls)
 
     def through(self, adapter: Adapter, launch: Launch, prepared: Prepared) -> Prepared:
         """Return how the agent is started so that it asks the recording."""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.capture import gathering
-from broker.capture.gathering import Gatherer, Look, open_beneath
+from broker.capture.gathering import Gatherer, WorkspaceLook, open_beneath
 from broker.capture.treestore import object_name
 from tests.worldkit import SECRETS
 
@@ -47,8 +47,8 @@ class Gathered:
         self.kept[oid] = content
         return oid
 
-    def look(self) -> Look:
-        """Look, and apply what differs to the tree, as a store does."""
+    def look(self) -> WorkspaceLook:
+        """WorkspaceLook, and apply what differs to the tree, as a store does."""
         found = self.gatherer.look()
         for each in found.entries:
             if each.oid:

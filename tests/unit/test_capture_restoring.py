@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.capture.restoring import Restored, restore, within
-from broker.capture.treestore import EMPTY, Entry, TreeStore, environ, git_program
+from broker.capture.treestore import EMPTY, TreeEntry, TreeStore, environ, git_program
 from broker.errors import InputError, TraceError
 
 GIT = git_program() or ""
@@ -20,7 +20,7 @@ def stored(place: Path, files: dict[bytes, tuple[str, bytes]]) -> tuple[Path, st
     store = TreeStore(place / "fs", GIT)
     try:
         entries = [
-            Entry(path, mode, store.blob(content)) for path, (mode, content) in files.items()
+            TreeEntry(path, mode, store.blob(content)) for path, (mode, content) in files.items()
         ]
         return store.folder, store.tree(entries, 1, "all")
     finally:

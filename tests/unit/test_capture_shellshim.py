@@ -277,8 +277,11 @@ def test_the_speed_of_a_stream_is_not_the_recorders(shell: Shell) -> None:
 
 def test_hooks_of_ours_are_not_recorded(shell: Shell) -> None:
     """A command that runs the hook's client is the broker's own, and none of the agent's."""
-    assert shell.sh("-c", ": /x/hookclient.pyc; exit 3").returncode == 3
+    environ = {**shell.environ, "BROKER_SESSION": "s1"}
+    assert shell.sh("-c", ": /x/s1/hook.pyc; exit 3", env=environ).returncode == 3
     assert shell.run.lines("shell.exec") == []
+    assert shell.sh("-c", ": /x/s2/hook.pyc; exit 3", env=environ).returncode == 3
+    assert len(shell.run.wait(1, "shell.exec")) == 1
 
 
 def test_only_shells_with_commands_are_recorded() -> None:

@@ -76,3 +76,22 @@ def test_a_locale_is_handed_through(tmp_path: Path) -> None:
             capture_output=True, check=True,
         )  # fmt: skip
         assert out.stdout.decode().strip() == given.get("LC_CTYPE", "unset")
+
+
+def test_a_shim_that_is_changed_is_seen(tmp_path: Path) -> None:
+    """A shim that is written, removed or opened to others is no more what was made."""
+    for number, change in enumerate(
+        (
+            lambda shim: shim.write_bytes(shim.read_bytes()),
+            lambda shim: shim.unlink(),
+            lambda shim: shim.chmod(0o777),
+        )
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        shims = Shims(place, {"PATH": PATH})
+        shims.make()
+        subprocess.run([shims.folder / "sh", "-c", "true"], check=True)
+        assert shims.changed() is None
+        change(shims.folder / "sh")
+        assert "was changed" in (shims.changed() or "")

@@ -14,7 +14,7 @@ from broker.capture import treestore
 from broker.capture.treestore import (
     EMPTY,
     Change,
-    Entry,
+    TreeEntry,
     TreeStore,
     environ,
     git_program,
@@ -47,12 +47,14 @@ def test_trees_follow_one_another(tmp_path: Path) -> None:
     """Each tree is the one before, with what is new, other or gone; the empty one has its name."""
     store = TreeStore(tmp_path / "fs", GIT)
     try:
-        one = Entry(b"a/one", "100644", store.blob(b"1\n"))
-        first = store.tree([one, Entry(b"two", "100755", store.blob(b"2\n"))], AT, "first")
+        one = TreeEntry(b"a/one", "100644", store.blob(b"1\n"))
+        first = store.tree([one, TreeEntry(b"two", "100755", store.blob(b"2\n"))], AT, "first")
         assert listed(store.folder, first) == {b"a/one": b"1\n", b"two": b"2\n"}
-        second = store.tree([Entry(b"two"), Entry(b"a/l", "120000", store.blob(b"one"))], AT, "2")
+        second = store.tree(
+            [TreeEntry(b"two"), TreeEntry(b"a/l", "120000", store.blob(b"one"))], AT, "2"
+        )
         assert listed(store.folder, second) == {b"a/one": b"1\n", b"a/l": b"one"}
-        assert store.tree([Entry(b"a/one"), Entry(b"a/l")], AT, "third") == EMPTY
+        assert store.tree([TreeEntry(b"a/one"), TreeEntry(b"a/l")], AT, "third") == EMPTY
         assert store.changes(first, second) == [
             Change(b"a/l", "added", 1, 0, _diff(store, first, second, "a/l")),
             Change(b"two", "deleted", 0, 1, _diff(store, first, second, "two")),
@@ -93,7 +95,9 @@ def test_every_name_and_content_comes_out_as_it_went_in(
             taken[path] = content
     store = TreeStore(tmp_path_factory.mktemp("s") / "fs", GIT)
     try:
-        entries = [Entry(path, "100644", store.blob(content)) for path, content in taken.items()]
+        entries = [
+            TreeEntry(path, "100644", store.blob(content)) for path, content in taken.items()
+        ]
         tree = store.tree(entries, AT, "all")
     finally:
         store.close()
@@ -105,7 +109,7 @@ def test_an_object_has_gits_own_name(tmp_path: Path) -> None:
     store = TreeStore(tmp_path / "fs", GIT)
     try:
         oid = store.blob(b"content\n")
-        store.tree([Entry(b"f", "100644", oid)], AT, "one")
+        store.tree([TreeEntry(b"f", "100644", oid)], AT, "one")
     finally:
         store.close()
     assert oid == object_name(b"content\n")
@@ -115,12 +119,12 @@ def test_an_object_has_gits_own_name(tmp_path: Path) -> None:
 def test_what_is_told_can_be_read_at_once(tmp_path: Path) -> None:
     """A tree that was answered is on the disk, also when its git is killed before it closes."""
     store = TreeStore(tmp_path / "fs", GIT)
-    tree = store.tree([Entry(b"f", "100644", store.blob(b"1"))], AT, "one")
+    tree = store.tree([TreeEntry(b"f", "100644", store.blob(b"1"))], AT, "one")
     store._process.kill()
     store.close()
     assert listed(store.folder, tree) == {b"f": b"1"}
     with pytest.raises(TraceError, match="no more snapshots"):
-        store.tree([Entry(b"f")], AT, "two")
+        store.tree([TreeEntry(b"f")], AT, "two")
 
 
 def test_no_setting_of_a_person_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +148,8 @@ def test_no_setting_of_a_person_counts(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     store = TreeStore(tmp_path / "fs", GIT)
     try:
-        one = store.tree([Entry(b"f", "100644", store.blob(b"1\r\n"))], AT, "one")
-        two = store.tree([Entry(b"f", "100644", store.blob(b"2\r\n"))], AT, "two")
+        one = store.tree([TreeEntry(b"f", "100644", store.blob(b"1\r\n"))], AT, "one")
+        two = store.tree([TreeEntry(b"f", "100644", store.blob(b"2\r\n"))], AT, "two")
         (change,) = store.changes(one, two)
     finally:
         store.close()
@@ -160,13 +164,13 @@ def test_long_differences_are_left_out(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(treestore, "MAX_DIFF_BYTES", 5_000)
     store = TreeStore(tmp_path / "fs", GIT)
     try:
-        one = store.tree([Entry(b"0", "100644", store.blob(b"0"))], AT, "one")
+        one = store.tree([TreeEntry(b"0", "100644", store.blob(b"0"))], AT, "one")
         sizes = {b"a": 100, b"b": 3_000, b"c": 100, b"d": 20_000, b"e": 100}
         entries = [
-            Entry(name, "100644", store.blob((name + b"\n") * count))
+            TreeEntry(name, "100644", store.blob((name + b"\n") * count))
             for name, count in sizes.items()
         ]
-        two = store.tree([*entries, Entry(b"z", "100644", store.blob(b"\0\xff"))], AT, "two")
+        two = store.tree([*entries, TreeEntry(b"z", "100644", store.blob(b"\0\xff"))], AT, "two")
         found = {change.path: change for change in store.changes(one, two)}
     finally:
         store.close()

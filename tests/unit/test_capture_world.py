@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,10 @@ from broker.capabilities.clock import SystemClock
 from broker.capture import world as module
 from broker.capture.telling import RecorderClient
 from broker.capture.treestore import environ
-from broker.capture.world import World
+from broker.capture.world import RecordedWorld
 from broker.errors import LaunchError
 from broker.sandbox.carrying import Egressed
+from tests.sandboxkit import needed
 from tests.worldkit import SECRETS, Recorded, recorded
 
 PATH = os.environ.get("PATH", os.defpath)
@@ -33,7 +35,7 @@ class Lived:
         self.space.mkdir()
         self.said: list[str] = []
         self.given = {"PATH": PATH, "SHELL": "/bin/sh", "HOME": str(place)}
-        self.world = World(
+        self.world = RecordedWorld(
             self.run.writer, self.space, self.given, closed=[], clock=SystemClock(),
             say=self.said.append,
         )  # fmt: skip
@@ -91,7 +93,6 @@ def test_nothing_is_left_behind(lived: Lived, tmp_path: Path) -> None:
     (place,) = lived.world.shown
     assert os.stat(place).st_mode & 0o777 == 0o700
     assert Path(environment["BROKER_RECORDER"]).is_socket()
-    assert place in lived.world.own
     lived.world.end()
     assert not os.path.exists(place)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["runs", "space"]
@@ -212,3 +213,67 @@ def test_a_world_is_told_in_a_process_of_its_own(lived: Lived) -> None:
     script = "import subprocess; subprocess.run(['sh', '-c', 'exit 3'])"
     subprocess.run([sys.executable, "-c", script], env=environment, check=True)
     assert lived.run.wait(1, "shell.result")[0]["attrs"]["exit_code"] == 3
+
+
+AGENT = (
+    "import os, subprocess\n"
+    "subprocess.run(['sh', '-c', 'echo new > new.txt; exit 3'])\n"
+    "open(os.environ['ORCA_AGENT_SPANS'], 'a').write('{\"kind\":\"trace.end\"}')\n"
+)
+
+
+def _run(place: Path, *words: str) -> tuple[str, list[dict[str, Any]]]:
+    """Run a small agent by `broker run` in a process of its own; return its words, and events."""
+    space, home = place / "work", place / "home"
+    space.mkdir()
+    (space / "agent.py").write_text(AGENT, encoding="utf-8")
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-c", "from broker.cli.main import main; main()", "run", *words),
+            *("--", "/usr/bin/env", "python3", "agent.py"),
+        ],
+        cwd=space,
+        env={**os.environ, "BROKER_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    (run,) = (home / "state" / "runs").iterdir()
+    text = (run / "events.jsonl").read_text(encoding="utf-8")
+    assert [each.name for each in (home / "run").glob("broker-*")] == []
+    return ended.stderr, [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("sandbox", [False, True])
+def test_a_run_records_its_world(tmp_path: Path, sandbox: bool) -> None:
+    """A run, also within walls, has its shells, files and spans in its trace, and that is all."""
+    words = ["--scope", "paths=**", "--scope", "hosts=example.org", "--scope", "tools=sh"]
+    if sandbox:
+        needed("bubblewrap")
+        words += ["--sandbox", "require"]
+    _, events = _run(tmp_path, *words)
+    by_type = {each["type"]: each for each in events}
+    assert by_type["shell.exec"]["attrs"]["argv"][0] == "sh"
+    assert by_type["shell.result"]["attrs"]["exit_code"] == 3
+    assert by_type["note"]["attrs"]["kind"] == "spans.trace.end"
+    assert [each["attrs"]["path"] for each in events if each["type"] == "fs.change"] == ["new.txt"]
+    first, last = (each["attrs"] for each in events if each["type"] == "fs.snapshot")
+    assert (first["files"], last["files"]) == (1, 2)
+
+
+def test_a_run_that_is_not_recorded_has_no_shims(tmp_path: Path) -> None:
+    """With `--no-record` the agent finds its own shells, and no run is kept."""
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-c", "from broker.cli.main import main; main()", "run"),
+            *("--no-record", "--", "/bin/sh", "-c", "command -v sh"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "BROKER_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "broker-" not in ended.stdout
+    assert not (tmp_path / "home" / "state" / "runs").exists()

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.capture.door import Door
 from broker.mcp.gateway import Gateway
 from broker.mcp.judge import Judge
 from broker.mcp.tee import MAX_TOLD_BYTES, TeedGateway
-from tests.mcpkit import Yes, answer, call, offer, said
+from tests.mcpkit import WebServer, Yes, answer, call, offer, said
+from tests.worldkit import Recorded, recorded
 
 LOOK = "mcp__notes__look"
 
@@ -148,3 +155,80 @@ def test_telling_changes_no_ruling(messages: list[tuple[bool, bytes]]) -> None:
         for name in ("from_client",) if of_client else ("from_server",):
             assert getattr(teller, name)(raw) == getattr(plain, name)(raw)
     assert teller.deserted() == plain.deserted()
+
+
+# ── as processes ──
+
+
+def _recorded_gateway(
+    place: Path, *words: str, lines: Sequence[bytes], **environ: str
+) -> tuple[Recorded, list[dict[str, Any]]]:
+    """Talk to `broker mcp` as a client does, recorded, and return the run and the answers."""
+    run = recorded(place)
+    door = Door(run.writer, place / "door")
+    door.bind()
+    door.start()
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from broker.cli.main import main; main()", "mcp", *words],
+        cwd=place,
+        env={**os.environ, "BROKER_RECORDER": str(door.path), **environ},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    heard = []
+    for line in lines:
+        process.stdin.write(line + b"\n")
+        process.stdin.flush()
+        heard.append(json.loads(process.stdout.readline()))
+    process.communicate(timeout=60)
+    door.stop()
+    return run, heard
+
+
+SAYS_ITS_ENVIRONMENT = (
+    "import json, os, sys\n"
+    "for line in sys.stdin:\n"
+    "    said = json.loads(line)\n"
+    "    text = json.dumps(sorted(k for k in os.environ if k.startswith('BROKER_')))\n"
+    "    result = {'content': [{'type': 'text', 'text': text}]}\n"
+    "    print(json.dumps({'jsonrpc': '2.0', 'id': said['id'], 'result': result}), flush=True)\n"
+)
+
+
+def test_a_gateway_over_streams_is_recorded(tmp_path: Path) -> None:
+    """Row 58: what passes a server on standard streams, and what does not, is in the trace."""
+    run, heard = _recorded_gateway(
+        tmp_path, "--server", "notes", "--scope", f"tools={LOOK}", "--quiet",
+        "--", sys.executable, "-c", SAYS_ITS_ENVIRONMENT,
+        lines=[call(1, "look", path="a"), call(2, "drop")],
+    )  # fmt: skip
+    asked, refused = run.lines("mcp.request")
+    answered, denied = run.lines("mcp.response")
+    assert (asked["attrs"]["allowed"], refused["attrs"]["allowed"]) == (True, False)
+    assert refused["attrs"]["caveat"] == "tools"
+    assert run.payload(asked) == {"name": "look", "arguments": {"path": "a"}}
+    assert [each["causes"] for each in (answered, denied)] == [[asked["seq"]], [refused["seq"]]]
+    assert run.payload(answered) == {"result": heard[0]["result"]}
+    assert run.payload(denied) == {"result": heard[1]["result"]}
+    assert "BROKER_RECORDER" not in heard[0]["result"]["content"][0]["text"]
+    assert list(run.sealed().problems()) == []
+
+
+def test_a_gateway_over_http_is_recorded(tmp_path: Path) -> None:
+    """A server behind an address is recorded as one on standard streams is."""
+
+    def respond(_: str, __: object, body: bytes) -> tuple[int, dict[str, str], list[bytes]]:
+        ident = json.loads(body)["id"] if body else None
+        reply = answer(ident, content=[{"type": "text", "text": "hello"}])
+        return 200, {"Content-Type": "application/json"}, [reply]
+
+    with WebServer(respond) as server:
+        run, heard = _recorded_gateway(
+            tmp_path, "--server", "notes", "--url", server.url, "--quiet", lines=[call(1, "look")]
+        )
+    (asked,), (answered,) = run.lines("mcp.request"), run.lines("mcp.response")
+    assert (asked["attrs"]["server"], asked["attrs"]["method"]) == ("notes", "tools/call")
+    assert run.payload(answered) == {"result": heard[0]["result"]}

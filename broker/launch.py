@@ -28,6 +28,7 @@ from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
 from broker.agents.credentials import handed_on
+from broker.asking import Asker, asker_for, check_asking
 from broker.capture.begin import Begins, Recorded, begin
 from broker.child import Child
 from broker.config import Config, load_config
@@ -42,6 +43,7 @@ from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARI
 from broker.service.place import Runtime
 from broker.service.server import Server
 from broker.session import CANARY, Session
+from broker.sessions.asking import AskingSession
 from broker.sessions.ground import Outside, key_path, own_key
 from broker.sessions.recovery import seal_abandoned
 from broker.telling import Telling, has_terminal
@@ -80,6 +82,7 @@ def run(
     sandbox: Wanted | None = None,
     record: bool | None = None,
     begins: Begins = begin,
+    ask: bool = False,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -109,6 +112,7 @@ def run(
         record: keep what was said and done; see ``broker.capture``. By default the configuration
             decides, which says yes where it says nothing.
         begins: begins the recording; a replay has one of its own.
+        ask: ask the person about a call that a rule refuses, while the agent waits.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -135,6 +139,8 @@ def run(
             "narrower one with `broker ticket attenuate`"
         )
     how.check(command, given)
+    if ask:
+        check_asking(conceal)
     auditor = config.auditor() if forward is None else load_auditor_key(forward)
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
@@ -143,7 +149,7 @@ def run(
     _clear_away(found, outside, streams)
     runtime = Runtime(found)
     with Child() as child, runtime:
-        session = Session.open(
+        session = (AskingSession if ask else Session).open(
             texts,
             workspace=folder,
             home=found,
@@ -186,7 +192,8 @@ def run(
                 sid=session.sid,
             )
             prepared = recording.through(how, launch, how.prepare(launch))
-            it = _Run(session, launch, prepared, program, how, child, recording)
+            asker = asker_for(session, found, streams.say)
+            it = _Run(session, launch, prepared, program, how, child, recording, asker)
             try:
                 _rehearse(it, streams, tried=tried, quiet=quiet)
                 if not quiet and how.name != Plain.name:
@@ -232,6 +239,7 @@ class _Run:
     adapter: Adapter
     child: Child
     recording: Recorded
+    asker: Asker | None = None
 
 
 def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
@@ -272,11 +280,15 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
         start = Start(it.program, it.prepared.command, variables, cwd, it.recording.hosts)
         walls.start(child, session, it.adapter.name, launch, start)
         server.start()
+        if it.asker is not None:
+            it.asker.begin()
         it.recording.start(session.bus)
         lost = (it.adapter.escaped, server.displaced, walls.over, it.recording.lost)
         code = child.wait(lambda: next((why for each in lost if (why := each()) is not None), None))
         it.recording.ended(code)
     finally:
+        if it.asker is not None:
+            it.asker.end()
         walls.stop(session)
         server.stop()
     with suppress(StoreError):

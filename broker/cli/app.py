@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from broker.cli import (
     agent,
+    answer,
     check,
     compare,
     doctor,
@@ -51,6 +52,7 @@ ORDER = (
     "init",
     "mcp",
     "check",
+    "answer",
     "scope",
     "policy",
     "ticket",
@@ -126,6 +128,7 @@ app.command(
     context_settings={"allow_interspersed_args": False},
 )(mcp.mcp)
 app.command("check", epilog=check.EXAMPLES)(check.check)
+app.command("answer", epilog=answer.EXAMPLES)(answer.answer)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")

@@ -74,6 +74,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "agents.",
         "capture.",
         "launch",
+        "mailbox",
+        "asking",
         "telling",
         "sandbox.",
         "harness.",

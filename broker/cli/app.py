@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from broker.cli import (
     agent,
     answer,
+    catalog,
     check,
     compare,
     doctor,
@@ -55,6 +56,7 @@ ORDER = (
     "answer",
     "scope",
     "policy",
+    "catalog",
     "ticket",
     "receipt",
     "sessions",
@@ -132,6 +134,7 @@ app.command("answer", epilog=answer.EXAMPLES)(answer.answer)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")
+app.add_typer(catalog.app, name="catalog")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.add_typer(runsgroup.app, name="runs")

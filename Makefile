@@ -72,6 +72,7 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/run.py
 	@$(PY) bench/receipts.py
 	@$(PY) bench/pipeline.py
+	@$(PY) bench/traces.py
 
 .PHONY: bench-agentdojo
 bench-agentdojo: $(READY) ## count what scopes stop of four benchmarks of attacked agents

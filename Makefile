@@ -73,6 +73,7 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/receipts.py
 	@$(PY) bench/pipeline.py
 	@$(PY) bench/traces.py
+	@$(PY) bench/recording.py
 
 .PHONY: bench-agentdojo
 bench-agentdojo: $(READY) ## count what scopes stop of four benchmarks of attacked agents

@@ -4,6 +4,7 @@ The user's configuration: ``broker.toml`` in the configuration folder.
     [broker]
     enabled = true            # false: no veto and no receipt; `broker run` says so loudly
     canary = true             # false: a run begins without a try whether its agent obeys
+    record = true             # false: `broker run` keeps no recording of what was said and done
     forward = "auditor.pub"   # every session is forward-secure for this auditor
 
     [harness]
@@ -55,9 +56,11 @@ class AnchorSetting:
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    What the user set. ``enabled`` false turns the veto and the receipt off; ``canary`` false
-    starts agents untried; ``forward`` is the file of an auditor's public key; ``mode`` is how much
-    the reference agent does unasked.
+    What the user set.
+
+    ``enabled`` false turns the veto and the receipt off; ``canary`` false starts agents untried;
+    ``record`` false keeps no recordings; ``forward`` is the file of an auditor's public key;
+    ``mode`` is how much the reference agent does unasked.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -68,6 +71,7 @@ class Config:
     forward: Path | None = None
     mode: Mode | None = None
     canary: bool = True
+    record: bool = True
 
     def auditor(self) -> AuditorKey | None:
         """
@@ -123,7 +127,7 @@ def load_config(folder: Path) -> Config:
 
 def _broker(path: Path, text: str, table: Mapping[str, object]) -> Config:
     """Return what the table ``[broker]`` says."""
-    switches = {"enabled": True, "canary": True}
+    switches = {"enabled": True, "canary": True, "record": True}
     forward = None
     for key, value in table.items():
         if key in switches:
@@ -135,8 +139,15 @@ def _broker(path: Path, text: str, table: Mapping[str, object]) -> Config:
                 raise _wrong(path, text, key, "is the file of an auditor's public key, in quotes")
             forward = path.parent / value  # where it is not absolute, beside the configuration
         else:
-            raise _unknown(path, text, key, "the settings are `enabled`, `canary` and `forward`")
-    return Config(switches["enabled"], forward=forward, canary=switches["canary"])
+            raise _unknown(
+                path, text, key, "the settings are `enabled`, `canary`, `record` and `forward`"
+            )
+    return Config(
+        switches["enabled"],
+        forward=forward,
+        canary=switches["canary"],
+        record=switches["record"],
+    )
 
 
 def _harness(path: Path, text: str, table: Mapping[str, object]) -> Mode | None:

@@ -28,6 +28,7 @@ from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
 from broker.agents.credentials import handed_on
+from broker.capture.begin import Recorded, begin
 from broker.child import Child
 from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
@@ -77,6 +78,7 @@ def run(
     quiet: bool = False,
     canary: bool | None = None,
     sandbox: Wanted | None = None,
+    record: bool | None = None,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -103,6 +105,8 @@ def run(
         canary: try first whether the agent obeys a refusal; see ``broker.agents.canary``. By
             default the configuration decides, which says yes where it says nothing.
         sandbox: whether the kernel holds the ticket too; it does not by default.
+        record: keep what was said and done; see ``broker.capture``. By default the configuration
+            decides, which says yes where it says nothing.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -119,10 +123,10 @@ def run(
     streams = Streams(stderr or sys.stderr)
     folder = Path(os.path.abspath(workspace or Path.cwd()))
     how = adapter or (adapter_for(command) if command else Plain())
-    program = _program(command, given)
+    program = program_of(command, given)
     config = load_config(found.config)
     if not config.enabled:
-        return _unguarded(command, program, given, _start_in(folder), streams)
+        return _unguarded(command, program, given, start_in(folder), streams)
     if given.get(SOCKET_VARIABLE) or given.get(SESSION_VARIABLE):
         raise LaunchError(
             "this is inside a run already: a new ticket is minted by a person only, and a "
@@ -159,7 +163,7 @@ def run(
             for sentence in how.unseen():
                 streams.say(f"not seen by the hook: {sentence}")
         launch = Launch(
-            tuple(command), given, _start_in(folder), session.folder, runtime.socket(session.sid)
+            tuple(command), given, start_in(folder), session.folder, runtime.socket(session.sid)
         )
         tried = config.canary if canary is None else canary
         try:
@@ -171,14 +175,23 @@ def run(
                 say=streams.say,
             )
             walls.begin(session, how.name, given)
-            prepared = how.prepare(launch)
-            it = _Run(session, launch, prepared, program, how, child)
+            recording = begin(
+                config.record if record is None else record,
+                found.runs,
+                launch,
+                how,
+                streams.say,
+                sid=session.sid,
+            )
+            prepared = recording.through(how, launch, how.prepare(launch))
+            it = _Run(session, launch, prepared, program, how, child, recording)
             try:
                 _rehearse(it, streams, tried=tried, quiet=quiet)
                 if not quiet and how.name != Plain.name:
-                    _tell_keys(how.name, {**given, **prepared.environ}, prepared.keys, streams)
+                    _tell_keys(how.name, {**given, **prepared.environ}, prepared, streams)
                 return _guarded(it, walls)
             finally:
+                recording.end(quiet=quiet)
                 for path in prepared.fleeting:
                     with suppress(OSError):
                         path.unlink()
@@ -196,10 +209,11 @@ def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> No
 
 
 def _tell_keys(
-    agent: str, environ: Mapping[str, str], more: Sequence[str], streams: Streams
+    agent: str, environ: Mapping[str, str], prepared: Prepared, streams: Streams
 ) -> None:
     """Say once by which names an agent's tools find the key of its provider."""
-    names = handed_on(agent, environ, more)
+    worth = {name: value for name, value in environ.items() if name not in prepared.tokens}
+    names = handed_on(agent, worth, prepared.keys)
     if names:
         found = ", ".join(f"`{name}`" for name in names)
         streams.say(f"tools can read {found} from their environment, as the agent does")
@@ -215,6 +229,7 @@ class _Run:
     program: str
     adapter: Adapter
     child: Child
+    recording: Recorded
 
 
 def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
@@ -251,10 +266,14 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
             SOCKET_VARIABLE: os.fspath(launch.socket),
             SESSION_VARIABLE: session.sid,
         }
-        start = Start(it.program, it.prepared.command, variables, it.prepared.cwd or launch.cwd)
+        cwd = it.prepared.cwd or launch.cwd
+        start = Start(it.program, it.prepared.command, variables, cwd, it.recording.hosts)
         walls.start(child, session, it.adapter.name, launch, start)
         server.start()
-        code = child.wait(lambda: it.adapter.escaped() or server.displaced() or walls.over())
+        it.recording.start(session.bus)
+        lost = (it.adapter.escaped, server.displaced, walls.over, it.recording.lost)
+        code = child.wait(lambda: next((why for each in lost if (why := each()) is not None), None))
+        it.recording.ended(code)
     finally:
         walls.stop(session)
         server.stop()
@@ -321,17 +340,17 @@ def _unguarded(
         return child.wait(lambda: None)
 
 
-def _program(command: Sequence[str], environ: Mapping[str, str]) -> str:
+def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the file that a command starts."""
     if not command:
         raise LaunchError("no command: give it after `--`, as in `broker run -- claude`")
     found = shutil.which(command[0], path=environ.get("PATH", os.defpath))
     if found is None:
-        raise LaunchError(f"`{command[0]}` cannot be started: {_not_a_program(command[0])}")
+        raise LaunchError(f"`{command[0]}` cannot be started: {_not_aprogram_of(command[0])}")
     return os.path.abspath(found)
 
 
-def _not_a_program(name: str) -> str:
+def _not_aprogram_of(name: str) -> str:
     """Return why no program was found by a name, and what helps."""
     if os.sep in name and os.path.isdir(name):
         return "it is a folder"
@@ -340,7 +359,7 @@ def _not_a_program(name: str) -> str:
     return "there is no such program: check its name"
 
 
-def _start_in(workspace: Path) -> Path:
+def start_in(workspace: Path) -> Path:
     """Return the folder that the agent starts in: the current one where it lies inside."""
     with suppress(OSError):
         here = Path(os.path.realpath(Path.cwd()))

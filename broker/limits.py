@@ -123,3 +123,11 @@ MAX_WALL_PLACES: Final = 1_000  # places that are granted or cut out singly, for
 MAX_EGRESS_HEAD_BYTES: Final = 65_536  # bytes of the head of one request to the egress proxy
 MAX_EGRESS_CONNECTIONS: Final = 128  # connections through the egress proxy at the same time
 MAX_EGRESS_TOLD: Final = 256  # different hosts of which a receipt tells, each once
+
+# ── recording ──
+MAX_CAPTURE_HEAD_BYTES: Final = 262_144  # bytes of the head of one request or answer
+MAX_CAPTURE_CONNECTIONS: Final = 256  # connections of one run's agent at the same time
+MAX_CAPTURED_BYTES: Final = 32 * 2**20  # bytes of a body that are kept; above, only its digest
+MAX_CAPTURE_CONVERSATIONS: Final = 1_024  # conversations of one run that are told apart
+MAX_CAPTURE_CALLS: Final = 10_000  # calls of one conversation that are kept in mind
+MAX_TAPE_MEMORY_BYTES: Final = 2**20  # bytes of a body that wait in memory; above, in a file

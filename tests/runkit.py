@@ -17,7 +17,8 @@ from broker.launch import run
 given = json.loads(sys.argv[1])
 try:
     code = run(given["command"], texts=given["texts"], intent=given["intent"],
-               workspace=Path(given["workspace"]), canary=given["canary"])
+               workspace=Path(given["workspace"]), canary=given["canary"],
+               record=given["record"])
 except BrokerError as error:
     print(f"{type(error).__name__}: {error}", file=sys.stderr)
     code = 2
@@ -46,6 +47,7 @@ def start(
     intent: str | None = None,
     environ: Mapping[str, str] | None = None,
     canary: bool = False,
+    record: bool | None = None,
 ) -> subprocess.Popen[str]:
     """
     Start a run in a session of its own, so that signals reach nobody else.
@@ -53,7 +55,7 @@ def start(
     Without a canary by default: it has its own tests, and would be in every receipt.
     """
     given: dict[str, object] = {"command": list(command), "texts": list(texts), "intent": intent}
-    given["canary"] = canary
+    given["canary"], given["record"] = canary, record
     given["workspace"] = str(workspace)
     return subprocess.Popen(
         [sys.executable, "-c", _RUN, json.dumps(given)],

@@ -15,11 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.limits import MAX_CANARY_S
 from broker.loopback.script import Text, Use
 from broker.service.server import Hook
+
+if TYPE_CHECKING:
+    from broker.agents.models import Front, Redirected
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Prepared:
     The command as it is really started, with what is added to its environment, and where it is
     started if that is not where it is to work.
 
-    ``keys`` are the variables that the agent's configuration names for its provider's key.
+    ``keys`` are the variables that the agent's configuration names for its provider's key,
+    ``tokens`` those that have a token of the run in place of one.
     ``fleeting`` are files that repeat what the person configured, keys of MCP servers perhaps, and
     that go when the run is over.
     """
@@ -49,6 +53,7 @@ class Prepared:
     cwd: Path | None = None
     keys: tuple[str, ...] = ()
     fleeting: tuple[Path, ...] = ()
+    tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,20 @@ class Adapter(Protocol):
         """Write what the run needs into the session's folder, and return the command."""
         ...
 
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """
+        Return how the agent is started so that it asks its model through a server of ours.
+
+        Args:
+            launch: what is to be started.
+            prepared: how it is started else: as ``prepare`` says, or as it was typed.
+            front: the address of ours that stands for a model's, by a name for that.
+
+        Raises:
+            LaunchError: what it needs cannot be written.
+        """
+        ...
+
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """
         Return how the canary is started, with the program, the hooks and the settings of the run.
@@ -192,6 +211,12 @@ class Plain:
     def prepare(self, launch: Launch) -> Prepared:
         """Return the command as it is."""
         return Prepared(launch.command)
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us by the variables that the makers of models read."""
+        from broker.agents.models import anywhere  # noqa: PLC0415  it knows of Prepared
+
+        return anywhere(prepared, front, launch.environ)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return None: there is no hook to try."""

@@ -16,6 +16,7 @@ from broker.cli import (
     mcp,
     policy,
     receiptgroup,
+    record,
     run,
     runsgroup,
     scope,
@@ -40,6 +41,7 @@ Start with:
 
 ORDER = (
     "run",
+    "record",
     "init",
     "mcp",
     "check",
@@ -101,6 +103,11 @@ app.command(
     epilog=run.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(run.run)
+app.command(
+    "record",
+    epilog=record.EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+)(record.record)
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command(
     "mcp",

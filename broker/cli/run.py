@@ -87,6 +87,14 @@ def run(
             show_default="`canary` in broker.toml, else on",
         ),
     ] = None,
+    record: Annotated[
+        bool | None,
+        typer.Option(
+            "--record/--no-record",
+            help="Keep what was said and done; see `broker runs`.",
+            show_default="`record` in broker.toml, else on",
+        ),
+    ] = None,
     sandbox: Annotated[
         str,
         typer.Option(
@@ -135,4 +143,5 @@ def run(
         quiet=quiet,
         canary=canary,
         sandbox=Wanted.read(sandbox, limit or [], show_port or []),
+        record=record,
     )

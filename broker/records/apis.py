@@ -101,7 +101,7 @@ def _document(api: str, value: Mapping[str, object]) -> Heard:
 def _streamed(api: str, body: str) -> Heard:
     found = Heard()
     ended = False
-    for event in _events(body):
+    for event in events(body):
         if event is None:
             found.failure = found.failure or failed("provider", "an event of the stream is no JSON")
             continue
@@ -116,8 +116,13 @@ def _streamed(api: str, body: str) -> Heard:
     return found
 
 
-def _events(body: str) -> Iterator[object]:
-    """Yield the data of each event: its JSON, the text `[DONE]`, or None for what is neither."""
+def events(body: str) -> Iterator[object]:
+    """
+    Yield the data of each event: its JSON, the text `[DONE]`, or None for what is neither.
+
+    >>> list(events('data: {"a":1}\\n\\ndata: [DONE]\\n\\n'))
+    [{'a': 1}, '[DONE]']
+    """
     data: list[str] = []
     # A last event without the blank line after it never came whole.
     for line in body.replace("\r\n", "\n").split("\n"):

@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -77,12 +77,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The agent's process as it would be started without walls."""
+    """
+    The agent's process as it would be started without walls.
+
+    ``hosts`` are patterns of what it must reach for this run, beside its agent's own needs.
+    """
 
     program: str
     command: tuple[str, ...]
     environ: Mapping[str, str]
     cwd: Path
+    hosts: tuple[str, ...] = ()
 
 
 class Sandbox:
@@ -184,6 +189,7 @@ class Sandbox:
         if not bounds.seen and self._wanted == Wanted("auto"):
             return False  # nothing that walls could hold
         needs = self._needs(agent, it.environ)
+        needs = replace(needs, hosts=tuple(dict.fromkeys((*needs.hosts, *it.hosts))))
         machine = self._engines()
         walled = self._walled(session, needs, launch, it)
         if self._wanted.ports:

@@ -72,6 +72,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "hookclient",
         "child",
         "agents.",
+        "capture.",
         "launch",
         "telling",
         "sandbox.",

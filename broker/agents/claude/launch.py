@@ -30,6 +30,7 @@ from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.children import Children
 from broker.agents.claude.canary import canary
 from broker.agents.claude.hook import AFTER, BEGUN, FAILED, NAME, OVER, SPAWNS, ClaudeDialect
+from broker.agents.claude.model import redirected
 from broker.agents.claude.servers import OPTION, configured, typed_values
 from broker.agents.claude.settings import (
     managed_settings,
@@ -51,6 +52,7 @@ from broker.agents.client import (
 from broker.agents.commandline import options, refuse, value_of, without
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import AgentHook
+from broker.agents.models import Front, Redirected
 from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -207,6 +209,12 @@ class ClaudeLaunch:
             variables = {_MEMORY: "1"}
         fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
         return Prepared((kept[0], *added, *kept[1:]), variables, fleeting=fleeting)
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``. That may change the settings that are watched."""
+        found = redirected(launch, prepared, front)
+        self._ours_stamp = stamp(self._ours)
+        return found
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

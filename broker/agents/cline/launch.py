@@ -49,7 +49,9 @@ from broker.agents.cline.home import (
     user_folder,
 )
 from broker.agents.cline.hook import NAME, ClineDialect
+from broker.agents.cline.model import redirected
 from broker.agents.commandline import options, positional, refuse, value_of, without
+from broker.agents.models import Front, Redirected
 from broker.agents.plugin import Plugged
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -202,6 +204,10 @@ class ClineLaunch:
             added += [_APPROVE, "false"]
             self._plugged.awaited(SILENCE_S)
         return Prepared((launch.command[0], *added, *rest), variables, cwd=home)
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

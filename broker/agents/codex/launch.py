@@ -22,6 +22,7 @@ import shutil
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -35,10 +36,12 @@ from broker.agents.client import (
 )
 from broker.agents.codex.canary import canary
 from broker.agents.codex.hook import AFTER, BEGUN, NAME, OVER, SPAWNS, STARTS, CodexDialect
+from broker.agents.codex.model import redirected
 from broker.agents.codex.servers import gateway_settings
 from broker.agents.codex.trust import Hooked, listed
 from broker.agents.commandline import options, positional, refuse
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.models import Front, Redirected
 from broker.agents.settingsfile import plain_text
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -194,6 +197,12 @@ class CodexLaunch:
         ours += [word for setting in (trusted, *servers) for word in ("-c", setting)]
         return Prepared((launch.command[0], *ours, *launch.command[1:]), keys=_keys(launch.environ))
 
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``."""
+        return redirected(
+            launch, prepared, front, _folder(launch.environ), _chosen(options(launch.command))
+        )
+
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""
         added = len(prepared.command) - len(launch.command)
@@ -311,6 +320,13 @@ def _settings(arguments: Sequence[str]) -> Iterator[str]:
             yield f"features.{value}={str(name == '--enable').lower()}"
         elif name in ("-c", "--config"):
             yield value
+
+
+def _chosen(arguments: Sequence[str]) -> list[str]:
+    """Return what typed options set, a profile too, as ``KEY=VALUE``."""
+    words = list(_typed_settings(arguments))
+    profiles = [f"profile={b}" for a, b in pairwise(words) if a in ("-p", "--profile")]
+    return [*profiles, *_settings(arguments)]
 
 
 def _check_setting(setting: str) -> None:

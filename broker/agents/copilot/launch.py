@@ -37,6 +37,7 @@ from broker.agents.client import (
 from broker.agents.commandline import options
 from broker.agents.copilot.canary import canary
 from broker.agents.copilot.hook import BEGUN, NAME, OVER, STARTS, CopilotDialect, spelled
+from broker.agents.copilot.model import redirected
 from broker.agents.copilot.settings import (
     configured,
     definitions,
@@ -45,6 +46,7 @@ from broker.agents.copilot.settings import (
 )
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.models import Front, Redirected
 from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -203,6 +205,10 @@ class CopilotLaunch:
             added += [_SERVERS, f"@{file}"]
         fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
         return Prepared((*launch.command[:at], *added, *launch.command[at:]), fleeting=fleeting)
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

@@ -34,6 +34,7 @@ from broker.agents.gemini.answers import GeminiHook
 from broker.agents.gemini.canary import canary
 from broker.agents.gemini.home import HOME_NAME, furnish, names_hooks, with_hooks
 from broker.agents.gemini.hook import NAME
+from broker.agents.gemini.model import redirected
 from broker.agents.gemini.settings import (
     FOLDER,
     SETTINGS,
@@ -49,6 +50,7 @@ from broker.agents.gemini.settings import (
     trusts,
     unwelcome_variable,
 )
+from broker.agents.models import Front, Redirected
 from broker.agents.servers import behind_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -210,6 +212,10 @@ class GeminiLaunch:
             "PATH": f"{programs}{os.pathsep}{search}",
         }
         return Prepared(launch.command, variables, fleeting=(self._settings_path,))
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front, machine_settings(launch.environ))
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

@@ -29,8 +29,10 @@ from broker.agents.children import Children
 from broker.agents.commandline import options, positional, refuse, value_of
 from broker.agents.definitions import Listing
 from broker.agents.hooks import AgentHook
+from broker.agents.models import Front, Redirected
 from broker.agents.opencode.canary import canary
 from broker.agents.opencode.hook import NAME, OpencodeDialect
+from broker.agents.opencode.model import redirected
 from broker.agents.opencode.settings import definitions, servers
 from broker.agents.plugin import Plugged
 from broker.agents.servers import behind_gateway
@@ -172,6 +174,10 @@ class OpencodeLaunch:
             "PWD": os.fspath(launch.cwd),  # it works where this says, and not where it was started
         }
         return Prepared(launch.command, variables)
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

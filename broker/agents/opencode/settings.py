@@ -64,6 +64,17 @@ def servers(environ: Mapping[str, str]) -> dict[str, object]:
     return {n: e for n, e in found.items() if isinstance(e, dict) and e.get("enabled") is not False}
 
 
+def providers(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    """Return the options of the providers that the person configured, by the providers' names."""
+    found: dict[str, dict[str, object]] = {}
+    for _, (settings, _why) in _settings(environ):
+        named = settings.get("provider")
+        for name, entry in named.items() if isinstance(named, dict) else ():
+            options = entry.get("options") if isinstance(entry, dict) else None
+            found.setdefault(name, {}).update(options if isinstance(options, dict) else {})
+    return found
+
+
 def _settings(environ: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
     """Yield the person's settings in the order in which later ones win."""
     own, *more = folders(environ)

@@ -9,6 +9,10 @@ import { asker, frozen, teller } from "./ask.mjs"
 export default async function (pi) {
   const [ask, tell] = [asker("pi"), teller("pi")]
   await ask({ event: "start" })
+  // A recorded run asks its models through a server of ours: other addresses, the same models.
+  for (const [name, baseUrl] of Object.entries(JSON.parse(process.env.BROKER_PI_MODELS ?? "{}"))) {
+    pi.registerProvider(name, { baseUrl })
+  }
   pi.on("tool_call", async (event, context) => {
     const { toolName: tool, toolCallId: call, input } = event
     await ask({ event: "call", tool, arguments: frozen(input), call, cwd: context.cwd })

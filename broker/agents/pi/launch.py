@@ -23,8 +23,10 @@ from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
 from broker.agents.hooks import AgentHook
+from broker.agents.models import Front, Redirected
 from broker.agents.pi.canary import canary
 from broker.agents.pi.hook import NAME, PiDialect
+from broker.agents.pi.model import folder_of, redirected
 from broker.agents.plugin import Plugged
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
@@ -107,11 +109,7 @@ class PiLaunch:
 
     def own(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return pi's own settings and credentials, by every name they have."""
-        given = environ.get("PI_CODING_AGENT_DIR")
-        home = environ.get("HOME", "/")
-        folder = Path(given) if given else Path(home) / ".pi" / "agent"
-        if given and given.startswith("~"):
-            folder = Path(home + given[1:])
+        folder = folder_of(environ)
         names = ("settings.json", "models.json", "auth.json", "extensions")
         return every_name(folder / name for name in names)
 
@@ -144,6 +142,10 @@ class PiLaunch:
             self._plugged.awaited(SILENCE_S)
         added = ("--no-extensions", "-e", os.fspath(extension))
         return Prepared((launch.command[0], *added, *arguments))
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front)
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""

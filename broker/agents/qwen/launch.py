@@ -38,9 +38,11 @@ from broker.agents.client import (
 from broker.agents.commandline import options
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.models import Front, Redirected
 from broker.agents.qwen.canary import canary
 from broker.agents.qwen.hook import AFTER, FAILED, NAME, OVER, STARTS, QwenDialect, spelled
-from broker.agents.qwen.rivals import Rivals, before, boxes
+from broker.agents.qwen.model import redirected
+from broker.agents.qwen.rivals import Rivals, before, boxes, no_extensions
 from broker.agents.qwen.servers import with_servers
 from broker.agents.settingsfile import read_settings
 from broker.agents.watch import stamp
@@ -226,7 +228,7 @@ class QwenLaunch:
         folder, home = config_folder(launch.environ), _home(launch.environ)
         if launch.cwd.is_relative_to(folder / "ssh-workspaces"):
             raise LaunchError("a workspace on another machine cannot be held to a ticket")
-        rivals = Rivals(folder, home, extensions=not _no_extensions(arguments))
+        rivals = Rivals(folder, home, extensions=not no_extensions(arguments))
         self._hook.rivals, self._hook.workspace = rivals, launch.cwd
         why = self._hook.outvoted()
         if why is not None:
@@ -254,6 +256,10 @@ class QwenLaunch:
             {_SYSTEM: os.fspath(self._settings), _DEFAULTS: os.fspath(defaults), **_PINNED},
             fleeting=(self._settings,),
         )
+
+    def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
+        """Point it at us; see ``model``."""
+        return redirected(launch, prepared, front, config_folder(launch.environ))
 
     def canary(self, launch: Launch, prepared: Prepared, bait: Bait) -> Canary | None:
         """Return how the canary is started, unless no model is asked; see ``canary``."""
@@ -385,12 +391,3 @@ def _verb(arguments: Sequence[str]) -> str:
     """Return the command that is given to Qwen Code, or an empty text."""
     first = next(_positional(arguments), "")
     return first if first in _OTHERS or first in _HARMLESS else ""
-
-
-def _no_extensions(arguments: Sequence[str]) -> bool:
-    """Whether the person asked for none of their extensions."""
-    return any(
-        argument in ("-e=none", "--extensions=none")
-        or (argument in ("-e", "--extensions") and [*arguments, ""][at + 1] == "none")
-        for at, argument in enumerate(arguments)
-    )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -192,3 +192,12 @@ def _entries(folder: Path) -> list[Path]:
 
 def _files(folder: Path, suffix: str) -> list[Path]:
     return [path for path in _entries(folder) if path.name.endswith(suffix)]
+
+
+def no_extensions(arguments: Sequence[str]) -> bool:
+    """Whether the person asked for none of their extensions."""
+    return any(
+        argument in ("-e=none", "--extensions=none")
+        or (argument in ("-e", "--extensions") and [*arguments, ""][at + 1] == "none")
+        for at, argument in enumerate(arguments)
+    )

@@ -52,7 +52,7 @@ These are held against each other:
   requests        with --records, the records of a harness (docs/records.md): what it meant to send
                   has the digest of what went over the wire, and nothing else went
 A call and its decision are matched by the provider's id; else by tool and arguments; else, where
-secrets were taken out of the arguments, by tool and order.
+secrets were taken out of the arguments, by tool and order; else by time.
 
 \b
 Exit code: 0 verified, 1 a break, 2 it cannot be judged: the run has no receipt, was never sealed,

@@ -21,14 +21,14 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
 from broker.agents.credentials import handed_on
-from broker.capture.begin import Recorded, begin
+from broker.capture.begin import Begins, Recorded, begin
 from broker.child import Child
 from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
@@ -79,6 +79,7 @@ def run(
     canary: bool | None = None,
     sandbox: Wanted | None = None,
     record: bool | None = None,
+    begins: Begins = begin,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -107,6 +108,7 @@ def run(
         sandbox: whether the kernel holds the ticket too; it does not by default.
         record: keep what was said and done; see ``broker.capture``. By default the configuration
             decides, which says yes where it says nothing.
+        begins: begins the recording; a replay has one of its own.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -175,20 +177,24 @@ def run(
                 say=streams.say,
             )
             walls.begin(session, how.name, given)
-            recording = begin(
+            recording = begins(
                 config.record if record is None else record,
                 found.runs,
                 launch,
                 how,
                 streams.say,
                 sid=session.sid,
+                workspace=folder,
+                closed=found.own(),
             )
+            launch = replace(launch, environ={**given, **recording.handed})
             prepared = recording.through(how, launch, how.prepare(launch))
             it = _Run(session, launch, prepared, program, how, child, recording)
             try:
                 _rehearse(it, streams, tried=tried, quiet=quiet)
                 if not quiet and how.name != Plain.name:
                     _tell_keys(how.name, {**given, **prepared.environ}, prepared, streams)
+                    _tell_beside(prepared.beside, streams)
                 return _guarded(it, walls)
             finally:
                 recording.end(quiet=quiet)
@@ -217,6 +223,16 @@ def _tell_keys(
     if names:
         found = ", ".join(f"`{name}`" for name in names)
         streams.say(f"tools can read {found} from their environment, as the agent does")
+
+
+def _tell_beside(servers: Sequence[str], streams: Streams) -> None:
+    """Say once which MCP servers the gateway does not stand before."""
+    if servers:
+        found = ", ".join(f"`{name}`" for name in servers)
+        streams.say(
+            f"no gateway before {found}: their tools are held, their resources and prompts are not "
+            "(a server with an address needs its key in a header, and no sign-in)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +283,9 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
             SESSION_VARIABLE: session.sid,
         }
         cwd = it.prepared.cwd or launch.cwd
-        start = Start(it.program, it.prepared.command, variables, cwd, it.recording.hosts)
+        around = it.recording.around(variables)
+        start = Start(it.program, it.prepared.command, around, cwd, it.recording.hosts)
+        it.recording.within(walls)
         walls.start(child, session, it.adapter.name, launch, start)
         server.start()
         it.recording.start(session.bus)

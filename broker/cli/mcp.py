@@ -46,7 +46,12 @@ def mcp(
         typer.Option("--server", metavar="NAME", help="The server's name, in scopes and catalogs."),
     ] = None,
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="A server over streamable HTTP.")
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="A server over streamable HTTP; BROKER_MCP_URL holds one with a key in it.",
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
@@ -72,7 +77,7 @@ def mcp(
 
     typed = Served(
         tuple(command or ()),
-        url,
+        _secret_address() if url is None and not command else url,
         {**_secret_headers(), **dict(map(_header, header or ()))},
         listen,
         server,
@@ -88,6 +93,12 @@ def _header(text: str) -> tuple[str, str]:
     if not colon or not name.strip():
         raise InputError("a header is written `NAME:VALUE`")
     return name.strip(), value.strip()
+
+
+def _secret_address() -> str | None:
+    from broker.mcp.config import ADDRESS_VARIABLE
+
+    return os.environ.pop(ADDRESS_VARIABLE, None) or None
 
 
 def _secret_headers() -> dict[str, str]:

@@ -88,6 +88,7 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/run.py
 	@$(PY) bench/receipts.py
 	@$(PY) bench/pipeline.py
+	@$(PY) bench/traces.py
 	@$(PY) bench/recording.py
 
 .PHONY: bench-agentdojo

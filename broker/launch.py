@@ -183,21 +183,29 @@ def run(
                 streams.say,
                 sid=session.sid,
             )
-            prepared = recording.through(how, launch, how.prepare(launch))
-            it = _Run(session, launch, prepared, program, how, child, recording)
             try:
-                _rehearse(it, streams, tried=tried, quiet=quiet)
-                if not quiet and how.name != Plain.name:
-                    _tell_keys(how.name, {**given, **prepared.environ}, prepared, streams)
-                return _guarded(it, walls)
+                prepared = recording.through(how, launch, how.prepare(launch))
+                it = _Run(session, launch, prepared, program, how, child, recording)
+                return _held(it, walls, streams, tried=tried, quiet=quiet)
             finally:
                 recording.end(quiet=quiet)
-                for path in prepared.fleeting:
-                    with suppress(OSError):
-                        path.unlink()
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
+
+
+def _held(it: _Run, walls: Sandbox, streams: Streams, *, tried: bool, quiet: bool) -> int:
+    """Try whether the agent is held, and then start it; return its exit code."""
+    try:
+        _rehearse(it, streams, tried=tried, quiet=quiet)
+        if not quiet and it.adapter.name != Plain.name:
+            environ = {**it.launch.environ, **it.prepared.environ}
+            _tell_keys(it.adapter.name, environ, it.prepared, streams)
+        return _guarded(it, walls)
+    finally:
+        for path in it.prepared.fleeting:
+            with suppress(OSError):
+                path.unlink()
 
 
 def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> None:

@@ -21,7 +21,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
@@ -182,7 +182,10 @@ def run(
                 how,
                 streams.say,
                 sid=session.sid,
+                workspace=folder,
+                closed=found.own(),
             )
+            launch = replace(launch, environ={**given, **recording.handed})
             try:
                 prepared = recording.through(how, launch, how.prepare(launch))
                 it = _Run(session, launch, prepared, program, how, child, recording)
@@ -275,7 +278,9 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
             SESSION_VARIABLE: session.sid,
         }
         cwd = it.prepared.cwd or launch.cwd
-        start = Start(it.program, it.prepared.command, variables, cwd, it.recording.hosts)
+        around = it.recording.around(variables)
+        start = Start(it.program, it.prepared.command, around, cwd, it.recording.hosts)
+        it.recording.within(walls)
         walls.start(child, session, it.adapter.name, launch, start)
         server.start()
         it.recording.start(session.bus)

@@ -27,7 +27,7 @@ from typing import Final
 from broker.agents.adapter import Launch
 from broker.errors import LaunchError
 from broker.mcp.config import HOME_VARIABLE, gateway_command, wrap_servers
-from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE
+from broker.service.client import RECORDER_VARIABLE, SESSION_VARIABLE, SOCKET_VARIABLE
 
 _STARTED: Final = frozenset((None, "stdio", "local"))
 
@@ -42,8 +42,8 @@ def behind_gateway(servers: object, launch: Launch) -> dict[str, object]:
         launch: the run.
     """
     handed = {SOCKET_VARIABLE: os.fspath(launch.socket), SESSION_VARIABLE: launch.folder.name}
-    home = launch.environ.get(HOME_VARIABLE)
-    environ = {**handed, HOME_VARIABLE: home} if home else handed
+    given = {name: launch.environ.get(name) for name in (HOME_VARIABLE, RECORDER_VARIABLE)}
+    environ = {**handed, **{name: value for name, value in given.items() if value}}
     found: dict[str, object] = {}
     for name, entry in servers.items() if isinstance(servers, Mapping) else ():
         if isinstance(name, str) and isinstance(entry, Mapping) and _is_started(entry):

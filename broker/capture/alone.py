@@ -61,14 +61,14 @@ def record(
     with Child() as child, tempfile.TemporaryDirectory(prefix="broker-record-") as made:
         # What an agent needs for this run, a copy of a key perhaps, goes when the run is over.
         launch = Launch(tuple(command), given, Path.cwd(), Path(made), Path(os.devnull))
-        recording = Recording.begin(found.runs, launch, adapter, streams.say)
+        recording = Recording.begin(found.runs, launch, adapter, streams.say, closed=found.own())
         if recording is None:
             raise TraceError("nothing can be recorded, and nothing was started")
         if not quiet:
             streams.say(f"no ticket: nothing is refused while `{command[0]}` runs")
         try:
             prepared = recording.through(adapter, launch, Prepared(launch.command))
-            variables = {**given, **prepared.environ}
+            variables = recording.around({**given, **prepared.environ})
             child.start(program, prepared.command, variables, prepared.cwd or launch.cwd)
             recording.start(Bus())
             code = child.wait(recording.lost)

@@ -7,12 +7,16 @@ loads none of the rest until a recording begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
 
 from broker.agents.adapter import Adapter, Launch, Prepared
 from broker.events import Bus
+
+if TYPE_CHECKING:
+    from broker.sandbox.launching import Sandbox
 
 
 class Recorded(Protocol):
@@ -21,6 +25,16 @@ class Recorded(Protocol):
     @property
     def hosts(self) -> tuple[str, ...]:
         """Host patterns of what the agent must reach because of it."""
+
+    @property
+    def handed(self) -> Mapping[str, str]:
+        """Variables that the agent's own servers need too, so that they can tell what they do."""
+
+    def around(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the agent's process, from what it would be without us."""
+
+    def within(self, walls: Sandbox) -> None:
+        """Have what is recorded within walls reach it."""
 
     def through(self, adapter: Adapter, launch: Launch, prepared: Prepared) -> Prepared:
         """Return how the agent is started so that it is recorded. No thread is started."""
@@ -47,6 +61,14 @@ class NotRecorded:
     """
 
     hosts: tuple[str, ...] = ()
+    handed: Mapping[str, str] = MappingProxyType({})
+
+    def around(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment as it is."""
+        return dict(environ)
+
+    def within(self, walls: Sandbox) -> None:
+        """Nothing is handed in."""
 
     def through(self, adapter: Adapter, launch: Launch, prepared: Prepared) -> Prepared:
         """Return the agent as it is."""
@@ -74,6 +96,8 @@ def begin(
     say: Callable[[str], None],
     *,
     sid: str = "",
+    workspace: Path | None = None,
+    closed: Sequence[str] = (),
 ) -> Recorded:
     """
     Begin to record a run, or say why it is not recorded.
@@ -85,9 +109,12 @@ def begin(
         adapter: its agent.
         say: tells the person a line.
         sid: the session of the run; empty where there is none.
+        workspace: the folder that snapshots are taken of; where it starts by default.
+        closed: folders that are never looked into: the broker's own.
     """
     if not wanted:
         return NotRecorded()
     from broker.capture.recording import Recording  # noqa: PLC0415  TLS comes along
 
-    return Recording.begin(runs, launch, adapter, say, sid=sid) or NotRecorded()
+    begun = Recording.begin(runs, launch, adapter, say, sid=sid, workspace=workspace, closed=closed)
+    return begun or NotRecorded()

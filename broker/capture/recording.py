@@ -26,8 +26,12 @@ from broker.capabilities.clock import Clock, SystemClock
 from broker.capture.proxy import ModelProxy
 from broker.capture.redirect import Pointed, pointed
 from broker.capture.scribe import Scribe
+from broker.capture.world import RecordedWorld
 from broker.errors import BrokerError, LaunchError, TraceError
 from broker.events import Bus
+from broker.home import every_name
+from broker.sandbox.launching import Sandbox
+from broker.service.client import RECORDER_VARIABLE
 from broker.trace.about import About, StartedBy
 from broker.trace.writer import RunWriter
 
@@ -45,12 +49,13 @@ class Recording:
     ``run_id`` is the run's name, ``folder`` its folder.
     """
 
-    def __init__(self, run: RunWriter, say: Say) -> None:
+    def __init__(self, run: RunWriter, world: RecordedWorld, say: Say) -> None:
         self.run_id = run.run_id
         self.folder = run.folder
         self._run = run
+        self._world = world
         self._say = say
-        self._scribe = Scribe(run)
+        self._scribe = Scribe(run, world.turned)
         self._proxy: ModelProxy | None = None
         self._code: int | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -64,6 +69,8 @@ class Recording:
         say: Say,
         *,
         sid: str = "",
+        workspace: Path | None = None,
+        closed: Sequence[str] = (),
         clock: Clock | None = None,
         randomness: Callable[[int], bytes] = secrets.token_bytes,
     ) -> Recording | None:
@@ -76,6 +83,8 @@ class Recording:
             adapter: its agent.
             say: tells the person a line.
             sid: the session of the run; empty where there is none.
+            workspace: the folder that snapshots are taken of; where it starts by default.
+            closed: folders that are never looked into: the broker's own.
             clock: what tells the time.
             randomness: so many random bytes.
         """
@@ -87,14 +96,26 @@ class Recording:
             session=launch.folder if sid else None,
             sid=sid,
         )
+        clock = clock or SystemClock()
         try:
-            run = RunWriter.create(runs, known, clock=clock or SystemClock(), randomness=randomness)
+            run = RunWriter.create(runs, known, clock=clock, randomness=randomness)
             attrs = {"adapter": adapter.name, "argv": list(launch.command), "cwd": str(launch.cwd)}
             run.event("run.start", "orca", attrs=attrs | ({"sid": sid} if sid else {}))
         except BrokerError as error:
             say(f"warning: not recorded: {error}")
             return None
-        return cls(run, say)
+        world = RecordedWorld(
+            run,
+            workspace or launch.cwd,
+            launch.environ,
+            closed=(*closed, *every_name([runs])),
+            clock=clock,
+            say=say,
+            # Where a run's socket lies no tool may write.
+            beside=launch.socket.parent if sid else None,
+        )
+        world.begin()
+        return cls(run, world, say)
 
     def through(self, adapter: Adapter, launch: Launch, prepared: Prepared) -> Prepared:
         """
@@ -127,8 +148,23 @@ class Recording:
         """Host patterns of what the agent must reach because of it: our server."""
         return () if self._proxy is None else (f"127.0.0.1:{self._proxy.port}",)
 
+    @property
+    def handed(self) -> Mapping[str, str]:
+        """Variables that the agent's own servers need too, so that they can tell what they do."""
+        found = self._world.variables
+        return {name: found[name] for name in (RECORDER_VARIABLE,) if name in found}
+
+    def around(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the agent's process, which is made next, from its own one."""
+        return self._world.around(environ)
+
+    def within(self, walls: Sandbox) -> None:
+        """Have what is recorded within walls reach us."""
+        walls.hand_in(self._world.shown, self._world.shared, self._world.network.hear)
+
     def start(self, bus: Bus) -> None:
         """Begin to serve and to write; the agent's process has been made."""
+        self._world.start()
         self._scribe.start()
         self._unsubscribe = bus.subscribe(self._scribe.hear)
         if self._proxy is not None:
@@ -136,7 +172,7 @@ class Recording:
 
     def lost(self) -> str | None:
         """Return why the agent cannot work on, or None."""
-        return None if self._proxy is None else self._proxy.lost()
+        return self._world.lost() or (None if self._proxy is None else self._proxy.lost())
 
     def ended(self, code: int) -> None:
         """Take in how the agent ended."""
@@ -148,6 +184,7 @@ class Recording:
             self._proxy.stop()
         self._unsubscribe()
         whole = self._scribe.stop()
+        self._world.end()
         attrs: dict[str, object] = {} if self._code is None else {"exit_code": self._code}
         if not whole:
             attrs["left_out"] = "what had not been written when its time was over"

@@ -1,8 +1,8 @@
 """
 `broker doctor`: can the broker do its work on this machine, and does an agent obey it?
 
-Decided here: how the findings of ``broker.cli.probes``, ``broker.cli.walls`` and
-``broker.agents.examining`` are shown, and that one bad finding is enough to say no.
+Decided here: how the findings of ``broker.cli.probes``, ``broker.cli.walls``, ``broker.cli.layers``
+and ``broker.agents.examining`` are shown, and that one bad finding is enough to say no.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ def doctor(agent: Agents = None, as_json: Json = False) -> int:
     """Check that this machine has what the broker needs, or that agents obey it."""
     if agent:
         return _agents(agent, as_json)
+    from broker.cli.layers import layers
     from broker.cli.probes import examine
     from broker.cli.walls import walls
     from broker.home import Home
 
-    findings = [*examine(Home.find(os.environ)), *walls()]
+    findings = [*examine(Home.find(os.environ)), *walls(), *layers()]
     able = all(f.state != "bad" for f in findings)
     if as_json:
         json_out(

@@ -24,12 +24,20 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from broker.errors import LaunchError
-from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
+from broker.service.client import (
+    RECORDER_VARIABLE,
+    SESSION_VARIABLE,
+    SOCKET_VARIABLE,
+    TICKET_VARIABLE,
+)
 
 HEADERS_VARIABLE: Final = "BROKER_MCP_HEADERS"
 HOME_VARIABLE: Final = "BROKER_HOME"
 # What the gateway needs of the run; agents give their servers a part of the environment only.
-_HANDED_ON: Final = (SOCKET_VARIABLE, SESSION_VARIABLE, TICKET_VARIABLE, HOME_VARIABLE)
+_HANDED_ON: Final = (
+    *(SOCKET_VARIABLE, SESSION_VARIABLE, TICKET_VARIABLE, RECORDER_VARIABLE),
+    HOME_VARIABLE,
+)
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _STARTED: Final = frozenset(("stdio", "local"))
 _HTTP: Final = frozenset(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"))

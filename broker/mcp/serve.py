@@ -20,12 +20,14 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
+from broker.capture.telling import RecorderClient
 from broker.catalogs import load_catalogs
 from broker.config import load_config
 from broker.errors import BrokerError, InputError, LaunchError
@@ -37,6 +39,7 @@ from broker.mcp.gateway import Gateway
 from broker.mcp.judge import Judge
 from broker.mcp.offer import Offer, bounds_of
 from broker.mcp.stdio import LineWriter, ServerProcess, relay
+from broker.mcp.tee import TeedGateway
 from broker.mcp.upstream import Upstream, read_address_of
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import Session
@@ -80,17 +83,21 @@ def serve(
     name = server_name(typed)
     home = Home.find(given)
     over = threading.Event()
-    with _until_told(over), _judged(typed, name, home, given, streams) as judge:
+    with (
+        _until_told(over),
+        _judged(typed, name, home, given, streams) as judge,
+        _gateways(judge, given) as gateway,
+    ):
         prefix = f"mcp:{name}:{os.urandom(4).hex()}"
         if typed.url is None:
             server = ServerProcess(typed.command, given)
             stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-            return relay(Gateway(judge, prefix), server, stdin, LineWriter(stdout), over)
+            return relay(gateway(prefix), server, stdin, LineWriter(stdout), over)
         upstream = Upstream(typed.url, typed.headers)
         if typed.listen is None:
-            _bridge(Gateway(judge, prefix), upstream, over)
+            _bridge(gateway(prefix), upstream, over)
         else:
-            front = _front(typed.listen, judge, prefix, upstream)
+            front = _front(typed.listen, gateway, prefix, upstream)
             if not typed.quiet:
                 streams.say(f"`{name}` is at {front.url}")
             over.wait()
@@ -185,12 +192,27 @@ def _bridge(gateway: Gateway, upstream: Upstream, over: threading.Event) -> None
     bridge.end()
 
 
-def _front(port: int, judge: Judge, prefix: str, upstream: Upstream) -> Front:
+@contextmanager
+def _gateways(judge: Judge, environ: Mapping[str, str]) -> Iterator[Callable[[str], Gateway]]:
+    """Find what makes a gateway: one that tells the run's recorder, where there is one."""
+    recorder = RecorderClient.find(environ)
+    if recorder is None:
+        yield partial(Gateway, judge)
+        return
+    try:
+        yield lambda prefix: TeedGateway(judge, prefix, recorder.tell)
+    finally:
+        recorder.close()
+        if recorder.left_out:
+            judge.say(f"warning: {recorder.left_out} messages of MCP were not recorded")
+
+
+def _front(port: int, gateway: Callable[[str], Gateway], prefix: str, upstream: Upstream) -> Front:
     """Begin to serve clients over HTTP."""
     made = itertools.count(1)
 
     def fresh() -> Gateway:
-        return Gateway(judge, f"{prefix}:{next(made)}")
+        return gateway(f"{prefix}:{next(made)}")
 
     front = Front(port, upstream.address.path, upstream, fresh)
     threading.Thread(target=front.serve_forever, daemon=True).start()

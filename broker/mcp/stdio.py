@@ -28,10 +28,15 @@ from typing import IO, Final
 from broker.errors import LaunchError
 from broker.limits import MAX_REQUEST_BYTES
 from broker.mcp.gateway import Gateway, Ruling
-from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
+from broker.service.client import (
+    RECORDER_VARIABLE,
+    SESSION_VARIABLE,
+    SOCKET_VARIABLE,
+    TICKET_VARIABLE,
+)
 
 GRACE_S: Final = 3.0
-_OURS: Final = (SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE)
+_OURS: Final = (SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE, RECORDER_VARIABLE)
 TOO_LONG: Final = b"\x00"  # read as a message, it is none
 
 

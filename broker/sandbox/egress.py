@@ -13,12 +13,14 @@ request that two servers could cut differently is refused; a refusal names the c
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,11 +31,18 @@ from broker.hosts import Url, UrlError, read_url
 from broker.limits import MAX_EGRESS_CONNECTIONS, MAX_EGRESS_HEAD_BYTES, MAX_EGRESS_TOLD
 from broker.sandbox.addresses import Lookup, look_up, reached
 from broker.sandbox.admission import Admission, tunnel
+from broker.sandbox.carrying import (
+    IDLE_S,
+    Egressed,
+    Heard,
+    Tally,
+    connected,
+    pump_back,
+    pump_both,
+)
 from broker.service.peer import is_own
 
 HEAD_S: Final = 30.0  # until the head of a request is here
-CONNECT_S: Final = 15.0  # until a server has answered
-IDLE_S: Final = 900.0  # without a byte in either direction
 _HOP: Final = frozenset(
     (
         *("connection", "keep-alive", "proxy-connection", "proxy-authenticate", "upgrade", "te"),
@@ -63,16 +72,24 @@ class Egress:
         admission: which hosts are reached.
         told: is given a line for each host when it is first reached or refused.
         lookup: the resolver.
+        heard: is given every connection, twice: when it was judged, and when it is over.
     """
 
     def __init__(
-        self, path: Path, admission: Admission, told: Told, lookup: Lookup = look_up
+        self,
+        path: Path,
+        admission: Admission,
+        told: Told,
+        lookup: Lookup = look_up,
+        heard: Heard = lambda _: None,
     ) -> None:
         self.path = path
         self.refused = 0
         self._admission = admission
         self._told = told
         self._lookup = lookup
+        self._heard = heard
+        self._numbers = itertools.count(1)
         self._seen: set[tuple[str, bool]] = set()
         self._listener: socket.socket | None = None
         self._slots = threading.BoundedSemaphore(MAX_EGRESS_CONNECTIONS)
@@ -141,27 +158,37 @@ class Egress:
             return answer(near, 400, f"refused (call): {error}")
         except TimeoutError:
             return None
+        seen = "" if head.method == "CONNECT" else url.tidy
+        it = Egressed(next(self._numbers), url.host, url.port, head.method, seen)
         refusal = self._admission.judge(url)
         if refusal is not None:
             self._tell(url, refusal.reason)
+            self._heard(replace(it, refused=refusal.reason))
             return answer(near, 403, f"refused ({refusal.caveat}): {refusal.reason}")
         try:
             places = reached(url.host, url.port, self._admission.names, self._lookup)
         except InputError as error:
             self._tell(url, str(error))
+            self._heard(replace(it, refused=str(error)))
             return answer(near, 403, f"refused (hosts): {error}")
         try:
-            far = _connected(places, url.port)
+            far = connected(places, url.port)
         except OSError as error:
             return answer(near, 502, f"`{url.host}:{url.port}` cannot be reached: {error}")
         self._tell(url, "")
-        with closing(far):
-            if head.method == "CONNECT":
-                near.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                far.sendall(head.rest)
-                _pump_both(near, far)
-                return None
-            return _carry_one(near, far, head, url)
+        self._heard(it)
+        began_s, tally = time.monotonic(), Tally()
+        try:
+            with closing(far):
+                if head.method == "CONNECT":
+                    near.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                    far.sendall(head.rest)
+                    tally.sent += len(head.rest)
+                    return pump_both(near, far, tally)
+                return _carry_one(near, far, head, url, tally)
+        finally:
+            it = replace(it, ended=True, sent_bytes=tally.sent, received_bytes=tally.received)
+            self._heard(replace(it, duration_ms=int((time.monotonic() - began_s) * 1000)))
 
     def _tell(self, url: Url, refused: str) -> None:
         """Tell of a host once when it is reached, and once when it is refused."""
@@ -250,25 +277,9 @@ def _named(head: RequestHead) -> set[str]:
 # ── carrying ──
 
 
-def _connected(places: list[str], port: int) -> socket.socket:
-    """Connect to the first address that answers; no name is looked up any more."""
-    last: OSError = OSError("no address")
-    for place in places:
-        family = socket.AF_INET6 if ":" in place else socket.AF_INET
-        far = socket.socket(family, socket.SOCK_STREAM)
-        far.settimeout(CONNECT_S)
-        try:
-            far.connect((place, port))
-        except OSError as error:
-            far.close()
-            last = error
-            continue
-        far.settimeout(IDLE_S)
-        return far
-    raise last
-
-
-def _carry_one(near: socket.socket, far: socket.socket, head: RequestHead, url: Url) -> None:
+def _carry_one(
+    near: socket.socket, far: socket.socket, head: RequestHead, url: Url, tally: Tally
+) -> None:
     """Send one request on, as the judged host would get it, and its answer back."""
     try:
         length = _length(head)
@@ -279,11 +290,13 @@ def _carry_one(near: socket.socket, far: socket.socket, head: RequestHead, url: 
     kept = [f"{n}: {v}" for n, v in head.fields if n.lower() not in _HOP | _named(head)]
     lines = [f"{head.method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *kept]
     far.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    back = threading.Thread(target=_pump, args=(far, near), daemon=True)
+    back = threading.Thread(target=pump_back, args=(near, far, tally), daemon=True)
     back.start()
     near.settimeout(IDLE_S)
+    body = _Body(near, head.rest)
     with suppress(OSError, InputError):
-        _Body(near, head.rest).send(far, length)
+        body.send(far, length)
+    tally.sent += body.sent
     back.join()
     return None
 
@@ -294,6 +307,7 @@ class _Body:
     def __init__(self, near: socket.socket, rest: bytes) -> None:
         self._near = near
         self._rest = rest
+        self.sent = 0
 
     def send(self, far: socket.socket, length: int | None) -> None:
         if length is not None:
@@ -323,6 +337,7 @@ class _Body:
             if not data:
                 raise InputError("the body ends early")
             far.sendall(data)
+            self.sent += len(data)
             count -= len(data)
 
     def _line(self) -> bytes:
@@ -333,22 +348,6 @@ class _Body:
             self._rest += more
         line, _, self._rest = self._rest.partition(b"\r\n")
         return line
-
-
-def _pump_both(near: socket.socket, far: socket.socket) -> None:
-    near.settimeout(IDLE_S)
-    back = threading.Thread(target=_pump, args=(far, near), daemon=True)
-    back.start()
-    _pump(near, far)
-    back.join()
-
-
-def _pump(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65_536):
-            sink.sendall(data)
-    with suppress(OSError):
-        sink.shutdown(socket.SHUT_WR)
 
 
 def answer(near: socket.socket, code: int, text: str) -> None:

@@ -33,6 +33,7 @@ from broker.errors import BrokerError, InputError, LaunchError, StoreError
 from broker.home import every_name
 from broker.sandbox import engines
 from broker.sandbox.admission import Admission
+from broker.sandbox.carrying import Heard
 from broker.sandbox.ceilings import Ceilings, ControlGroup, read_ceilings
 from broker.sandbox.egress import Egress
 from broker.sandbox.machine import CGROUPS, Machine, look
@@ -115,6 +116,9 @@ class Sandbox:
         self._say = say
         self._machine = machine
         self._before: tuple[str, ...] = ()
+        self._shown_too: tuple[str, ...] = ()
+        self._shared_too: tuple[str, ...] = ()
+        self._heard: Heard = lambda _: None
         self._scratch: Path | None = None
         self._egress: Egress | None = None
         self._shown: engines.ShownPorts | None = None
@@ -138,6 +142,17 @@ class Sandbox:
                 self._without(session, str(error))
         if self._wanted.mode != "off":
             self._before = tuple(os.listdir(session.folder))
+
+    def hand_in(self, shown: Sequence[str], shared: Sequence[str], heard: Heard) -> None:
+        """
+        Hand more into the walls before they are built, and have someone hear of connections.
+
+        Args:
+            shown: files and folders of ours that are read within.
+            shared: files and sockets of ours that are written to within.
+            heard: is told of each connection through the proxy.
+        """
+        self._shown_too, self._shared_too, self._heard = tuple(shown), tuple(shared), heard
 
     def start(self, child: Child, session: Session, agent: str, launch: Launch, it: Start) -> None:
         """
@@ -236,6 +251,7 @@ class Sandbox:
                 self._scratch / "egress",
                 Admission.of(plan, needs.hosts),
                 lambda text: self._note(session, text),
+                heard=self._heard,
             )
             self._egress.bind()
             sockets.append(os.fspath(self._egress.path))
@@ -250,8 +266,8 @@ class Sandbox:
             readable(it.program, it.environ),
             needs,
             tuple(place for place in closed if place not in kept),
-            handed_over(launch.folder, self._before),
-            tuple(sockets),
+            (*handed_over(launch.folder, self._before), *self._shown_too),
+            (*sockets, *self._shared_too),
         )
 
     def _try(

@@ -31,6 +31,7 @@ from broker.service.protocol import frame, read_object, receive, write_object
 SOCKET_VARIABLE: Final = "BROKER_SOCKET"
 SESSION_VARIABLE: Final = "BROKER_SESSION"
 TICKET_VARIABLE: Final = "BROKER_TICKET"
+RECORDER_VARIABLE: Final = "BROKER_RECORDER"  # where a run is recorded; see `broker.capture.door`
 TIMEOUT_S: Final = 60.0
 
 

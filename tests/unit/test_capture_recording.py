@@ -61,8 +61,9 @@ def run_folders(bench: Bench) -> list[Path]:
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    """Return the events of a run."""
-    return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    """Return the events of a run, but for those of its files: they come when they are ready."""
+    found = map(json.loads, (folder / "events.jsonl").read_text().splitlines())
+    return [event for event in found if not event["type"].startswith("fs.")]
 
 
 def started(

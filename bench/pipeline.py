@@ -54,9 +54,14 @@ class InMemory:
         self.guard = TicketGuard(mint(caveats, key=bytes(32), sid="s", minted_at=0))
         self.resolver = resolver
 
-    def decide(self, tool: str, arguments: Mapping[str, object], **_: str) -> Any:
+    def decide(
+        self, tool: str, arguments: Mapping[str, object], *, heard: Any = None, **_: str
+    ) -> Any:
         """Resolve and decide, as a session does."""
-        return self.guard.check(self.resolver.resolve(tool, arguments), 1)
+        call = self.resolver.resolve(tool, arguments)
+        if heard is not None:
+            heard(call)
+        return self.guard.check(call, 1)
 
     def permission(self, call: str, *, allowed: bool, reason: str) -> None:
         """Record nothing."""

@@ -9,6 +9,13 @@ The user's configuration: ``broker.toml`` in the configuration folder.
 
     [harness]
     mode = "auto"       # of the reference agent: read-only, ask, auto; see ADR-0029
+    model = "anthropic/claude-sonnet-5-5"   # that `broker agent` asks
+
+    [models.local]      # a server of models besides the known providers; see docs/agent.md
+    url = "http://localhost:11434/v1"
+
+    [mcp.git]           # a server whose tools `broker agent` offers
+    command = ["mcp-server-git"]
 
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
@@ -29,7 +36,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "broker.toml"
 _ANCHOR_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+APIS: Final = ("chat", "responses", "messages")  # what a server of models may speak
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +63,45 @@ class AnchorSetting:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSetting:
+    """
+    One ``[models.NAME]`` table: a server of models.
+
+    ``api`` is what it speaks: ``chat`` (usual), ``responses`` or ``messages``. ``key`` is the name
+    of the environment variable that holds its key, if it wants one.
+    """
+
+    name: str
+    url: str
+    api: str = "chat"
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSetting:
+    """
+    One ``[mcp.NAME]`` table: an MCP server that is started, or one with an address.
+
+    ``environ`` is what a started one is given besides the little that every program needs;
+    ``headers`` go to an address.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """
     What the user set.
 
     ``enabled`` false turns the veto and the receipt off; ``canary`` false starts agents untried;
     ``record`` false keeps no recordings; ``forward`` is the file of an auditor's public key;
-    ``mode`` is how much the reference agent does unasked.
+    ``mode`` is how much the reference agent does unasked, ``model`` the one that it asks,
+    ``models`` and ``servers`` where it has models and tools from.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -72,6 +113,9 @@ class Config:
     mode: Mode | None = None
     canary: bool = True
     record: bool = True
+    model: str = ""
+    models: tuple[ModelSetting, ...] = ()
+    servers: tuple[ServerSetting, ...] = ()
 
     def auditor(self) -> AuditorKey | None:
         """
@@ -109,20 +153,37 @@ def load_config(folder: Path) -> Config:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{path}`: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    found, mode = Config(), None
+    found, chosen = Config(), Config()
     anchors: list[AnchorSetting] = []
+    models: list[ModelSetting] = []
+    servers: list[ServerSetting] = []
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
             found = _broker(path, text, table)
         elif name == "harness" and isinstance(table, dict):
-            mode = _harness(path, text, table)
+            chosen = _harness(path, text, table)
         elif name == "anchors" and isinstance(table, dict):
             anchors = [_anchor(path, text, each, given) for each, given in table.items()]
+        elif name == "models" and isinstance(table, dict):
+            models = [_model(path, text, each, given) for each, given in table.items()]
+        elif name == "mcp" and isinstance(table, dict):
+            servers = [_server(path, text, each, given) for each, given in table.items()]
         else:
             raise _unknown(
-                path, text, name, "the tables are `[broker]`, `[harness]` and `[anchors.NAME]`"
+                path,
+                text,
+                name,
+                "the tables are `[broker]`, `[harness]`, `[anchors.NAME]`, `[models.NAME]` and "
+                "`[mcp.NAME]`",
             )
-    return replace(found, anchors=tuple(anchors), mode=mode)
+    return replace(
+        found,
+        anchors=tuple(anchors),
+        mode=chosen.mode,
+        model=chosen.model,
+        models=tuple(models),
+        servers=tuple(servers),
+    )
 
 
 def _broker(path: Path, text: str, table: Mapping[str, object]) -> Config:
@@ -150,17 +211,79 @@ def _broker(path: Path, text: str, table: Mapping[str, object]) -> Config:
     )
 
 
-def _harness(path: Path, text: str, table: Mapping[str, object]) -> Mode | None:
-    """Return the mode of the reference agent."""
+def _harness(path: Path, text: str, table: Mapping[str, object]) -> Config:
+    """Return the mode and the model of the reference agent."""
     mode: Mode | None = None
+    model = ""
     for key, value in table.items():
+        if key == "model":
+            if not isinstance(value, str) or not value:
+                raise _wrong(path, text, key, "is `PROVIDER/MODEL`, in quotes")
+            model = value
+            continue
         if key != "mode":
-            raise _unknown(path, text, key, "the setting is `mode`")
+            raise _unknown(path, text, key, "the settings are `mode` and `model`")
         try:
             mode = read_mode(str(value))
         except InputError as error:
             raise _wrong(path, text, key, f"is a mode: {error.message}") from None
-    return mode
+    return Config(mode=mode, model=model)
+
+
+def _model(path: Path, text: str, name: str, table: object) -> ModelSetting:
+    """Return one server of models."""
+    where = f"`{path}`, line {_line(text, name)}: server of models `{name}`"
+    found = _named(where, name, table, f"[models.{name}]")
+    for key, value in found.items():
+        if key not in ("url", "api", "key"):
+            raise _unknown(path, text, key, "a server of models has `url`, `api` and `key`")
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{where}: `{key}` is text in quotes")
+    url, api, variable = (str(found.get(key, "")) for key in ("url", "api", "key"))
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{where} needs a `url` that begins with http:// or https://")
+    if api not in ("", *APIS):
+        raise ConfigError(f"{where}: `api` is one of {', '.join(APIS)}")
+    if variable and _VARIABLE.fullmatch(variable) is None:
+        raise ConfigError(f"{where}: `key` names an environment variable, and is never the key")
+    return ModelSetting(name, url, api or APIS[0], variable)
+
+
+def _server(path: Path, text: str, name: str, table: object) -> ServerSetting:
+    """Return one MCP server."""
+    where = f"`{path}`, line {_line(text, name)}: MCP server `{name}`"
+    found = _named(where, name, table, f"[mcp.{name}]")
+    for key in found:
+        if key not in ("command", "url", "env", "headers"):
+            raise _unknown(
+                path, text, key, "an MCP server has `command` and `env`, or `url` and `headers`"
+            )
+    command, url = found.get("command", []), found.get("url", "")
+    words = isinstance(command, list) and all(isinstance(word, str) and word for word in command)
+    if not words or not isinstance(url, str) or bool(command) == bool(url):
+        raise ConfigError(f"{where} has a `command`, a list of words, or a `url`: one of both")
+    if url and not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{where}: `url` begins with http:// or https://")
+    tables: dict[str, Mapping[str, str]] = {}
+    for key, of in (("env", "command"), ("headers", "url")):
+        given = found.get(key, {})
+        if (
+            not isinstance(given, dict)
+            or not all(isinstance(each, str) for each in given.values())
+            or (given and not found.get(of))
+        ):
+            raise ConfigError(f"{where}: `{key}` is a table of texts, beside a `{of}`")
+        tables[key] = given
+    words_of = tuple(command) if isinstance(command, list) else ()
+    return ServerSetting(name, words_of, url, tables["env"], tables["headers"])
+
+
+def _named(where: str, name: str, table: object, spelled: str) -> dict[str, object]:
+    if _ANCHOR_NAME.fullmatch(name) is None:
+        raise ConfigError(f"{where}: name it with a-z, 0-9 and -")
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} is a table: write `{spelled}`")
+    return table
 
 
 def _anchor(path: Path, text: str, name: str, table: object) -> AnchorSetting:
@@ -228,7 +351,7 @@ def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
 def _line(text: str, name: str) -> int:
     """Return the line where a table or key of this name is first written."""
     word = re.compile(
-        rf"^\s*\[?\s*(?:(?:broker|harness|anchors)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
+        rf"^\s*\[?\s*(?:(?:broker|harness|anchors|models|mcp)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
     )
     for number, line in enumerate(text.splitlines(), 1):
         if word.match(line):

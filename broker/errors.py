@@ -206,6 +206,16 @@ class CapabilityError(BrokerError):
     code = "capability"
 
 
+class ModelError(BrokerError):
+    """A model did not answer; ``kind`` is one of the eight words of ``broker.records.failures``."""
+
+    code = "model"
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message, code=f"model.{kind}", kind=kind)
+        self.kind = kind
+
+
 class Refused(BrokerError):
     """Raised by ``enforce`` only; carries the refusing decision."""
 

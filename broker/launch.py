@@ -28,7 +28,7 @@ from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
 from broker.agents.credentials import handed_on
-from broker.capture.begin import Recorded, begin
+from broker.capture.begin import Begins, Recorded, begin
 from broker.child import Child
 from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
@@ -79,6 +79,7 @@ def run(
     canary: bool | None = None,
     sandbox: Wanted | None = None,
     record: bool | None = None,
+    begins: Begins = begin,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -107,6 +108,7 @@ def run(
         sandbox: whether the kernel holds the ticket too; it does not by default.
         record: keep what was said and done; see ``broker.capture``. By default the configuration
             decides, which says yes where it says nothing.
+        begins: begins the recording; a replay has one of its own.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -175,7 +177,7 @@ def run(
                 say=streams.say,
             )
             walls.begin(session, how.name, given)
-            recording = begin(
+            recording = begins(
                 config.record if record is None else record,
                 found.runs,
                 launch,

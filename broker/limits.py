@@ -116,6 +116,9 @@ MAX_SPILL_BYTES: Final = 64 * 2**20  # bytes of one result that is kept for the 
 MAX_MATCHES: Final = 200  # lines or files that one search returns
 MAX_SCRIPT_BYTES: Final = 2**20  # bytes of one script
 MAX_AGENT_DEPTH: Final = 5  # subagents below subagents
+MAX_AGENT_TURNS: Final = 100  # turns of an agent for one line of a person, if they set no other
+MAX_SERVER_TOOLS: Final = 512  # tools of MCP servers that one run offers
+MAX_SERVER_S: Final = 120.0  # seconds for one answer of an MCP server
 
 # ── the sandbox ──
 MAX_WALL_ENTRIES: Final = 200_000  # entries of a workspace that are looked at for one plan

@@ -51,6 +51,7 @@ class Resolver:
             (``C:\\ws``), it is read from its text alone.
         catalogs: what is known of tools.
         own: absolute folders of the broker, links already followed.
+        paths: what reads paths in place of this machine's disk and of ``own``.
 
     Raises:
         InputError: the workspace is not a folder.
@@ -65,11 +66,17 @@ class Resolver:
     """
 
     def __init__(
-        self, workspace: str | os.PathLike[str], catalogs: Catalogs, *, own: Sequence[str] = ()
+        self,
+        workspace: str | os.PathLike[str],
+        catalogs: Catalogs,
+        *,
+        own: Sequence[str] = (),
+        paths: Paths | None = None,
     ) -> None:
         text = os.fspath(workspace)
         self.catalogs = catalogs
-        self._paths: Paths = WindowsPaths(text, own) if is_windows(text) else DiskPaths(text, own)
+        usual = WindowsPaths if is_windows(text) else DiskPaths
+        self._paths: Paths = usual(text, own) if paths is None else paths
         self.root = self._paths.root
 
     def resolve(

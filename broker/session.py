@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.calls import Decision, Refusal
+from broker.calls import Call, Decision, Refusal
 from broker.errors import BrokerError, StoreError
 from broker.events import (
     CallDecided,
@@ -34,6 +34,7 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
+from broker.sessions.custody import FIRST
 from broker.sessions.ground import Ground, Outside, again, begin
 from broker.sessions.holding import InHand
 from broker.sessions.jointly import check_all
@@ -42,7 +43,7 @@ from broker.sessions.records import Data, closed, decision_data
 from broker.sessions.testimony import Testimony
 from broker.ticket import Ticket
 
-MAIN: Final = "main"  # the actor that a person started
+MAIN: Final = FIRST  # the actor that a person started
 CANARY: Final = "canary"  # the actor of every call while ``rehearsing``
 SEALED: Final = "the session is over"
 
@@ -81,6 +82,7 @@ class Session(Testimony):
         needs_enforcement: bool = False,
         auditor: AuditorKey | None = None,
         conceal: Sequence[str] = (),
+        after: Mapping[str, str] | None = None,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -97,6 +99,7 @@ class Session(Testimony):
                 scope, even where the scope names its tool. Kept on resuming, as is ``conceal``.
             auditor: makes the receipt forward-secure, for whoever holds the private half.
             conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
+            after: names the session that this one follows; see ``broker.sessions.following``.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -105,17 +108,10 @@ class Session(Testimony):
         """
         given = outside or Outside()
         ground = begin(
-            texts,
-            workspace=workspace,
-            home=home,
-            intent=intent,
-            agent=agent,
-            own=own,
-            outside=given,
-            needs_enforcement=needs_enforcement,
-            auditor=auditor,
-            conceal=conceal,
-        )
+            texts, workspace=workspace, home=home, intent=intent, agent=agent, own=own,
+            outside=given, needs_enforcement=needs_enforcement, auditor=auditor, conceal=conceal,
+            after=after,
+        )  # fmt: skip
         session = cls(ground)
         ticket, at = session.ticket, ground.at
         given.bus.publish(SessionOpened(at, session.sid, ticket.id, os.fspath(workspace)))
@@ -207,6 +203,7 @@ class Session(Testimony):
         again: bool = False,
         among: Sequence[str] = (),
         veto: Refusal | None = None,
+        heard: Callable[[Call], object] | None = None,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -224,12 +221,15 @@ class Session(Testimony):
             among: the ids of tickets that must all let the call through, where it is not sure
                 which one the actor holds; what was kept for the actor holds as well.
             veto: a refusal that the adapter found by itself, to be recorded in place of a decision.
+            heard: is told what the call was resolved to, before it is decided.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
             refused by the caveat ``session``.
         """
         call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
+        if heard is not None:
+            heard(call)
         actor = CANARY if self.rehearsing else actor
         told_of: list[CallDecided] = []
         guards: tuple[TicketGuard, ...] = ()

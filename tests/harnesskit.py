@@ -46,7 +46,15 @@ class Session:
     notes: list[str] = field(default_factory=list)
 
     def decide(
-        self, tool: str, arguments: Mapping[str, object], *, call: str, ticket: str, actor: str
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        call: str,
+        ticket: str,
+        actor: str,
+        server: str = "",
+        heard: Any = None,
     ) -> Decision:
         """Answer, and remember the question."""
         self.asked.append((tool, dict(arguments), call))

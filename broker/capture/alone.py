@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TextIO
 
 from broker.agents.adapter import Launch, Prepared, adapter_for
-from broker.capture.recording import Recording
+from broker.capture.begin import Begins, NotRecorded, begin
 from broker.child import Child
 from broker.errors import LaunchError, TraceError
 from broker.events import Bus
@@ -33,9 +33,11 @@ def record(
     environ: Mapping[str, str] | None = None,
     stderr: TextIO | None = None,
     quiet: bool = False,
+    cwd: Path | None = None,
+    begins: Begins = begin,
 ) -> int:
     """
-    Run ``command`` in the current folder, record it, and return its exit code.
+    Run ``command``, record it, and return its exit code.
 
     Args:
         command: the program and its arguments.
@@ -43,6 +45,8 @@ def record(
         environ: the environment; this process's by default.
         stderr: where the broker's own lines go.
         quiet: say only warnings and what went wrong.
+        cwd: the folder that it starts in; the current one by default.
+        begins: begins the recording; a replay has one of its own.
 
     Returns:
         The command's exit code; 128 + N when signal N ended it.
@@ -60,9 +64,12 @@ def record(
     adapter = adapter_for(command)
     with Child() as child, tempfile.TemporaryDirectory(prefix="broker-record-") as made:
         # What an agent needs for this run, a copy of a key perhaps, goes when the run is over.
-        launch = Launch(tuple(command), given, Path.cwd(), Path(made), Path(os.devnull))
-        recording = Recording.begin(found.runs, launch, adapter, streams.say, closed=found.own())
-        if recording is None:
+        where = cwd or Path.cwd()
+        launch = Launch(tuple(command), given, where, Path(made), Path(os.devnull))
+        recording = begins(
+            True, found.runs, launch, adapter, streams.say, closed=found.own()
+        )
+        if isinstance(recording, NotRecorded):
             raise TraceError("nothing can be recorded, and nothing was started")
         if not quiet:
             streams.say(f"no ticket: nothing is refused while `{command[0]}` runs")

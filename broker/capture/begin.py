@@ -52,6 +52,24 @@ class Recorded(Protocol):
         """Write what is left, and say what there is of it. Called however a run ends."""
 
 
+class Begins(Protocol):
+    """Begins a recording; see ``begin``."""
+
+    def __call__(
+        self,
+        wanted: bool,
+        runs: Path,
+        launch: Launch,
+        adapter: Adapter,
+        say: Callable[[str], None],
+        *,
+        sid: str = "",
+        workspace: Path | None = None,
+        closed: Sequence[str] = (),
+    ) -> Recorded:
+        """Begin to record a run, or say why it is not recorded."""
+
+
 class NotRecorded:
     """
     No recording.

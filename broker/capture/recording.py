@@ -26,13 +26,14 @@ from broker.capabilities.clock import Clock, SystemClock
 from broker.capture.proxy import ModelProxy
 from broker.capture.redirect import Pointed, pointed
 from broker.capture.scribe import Scribe
+from broker.capture.upstream import ModelUpstream
 from broker.capture.world import RecordedWorld
 from broker.errors import BrokerError, LaunchError, TraceError
 from broker.events import Bus
 from broker.home import every_name
 from broker.sandbox.launching import Sandbox
 from broker.service.client import RECORDER_VARIABLE
-from broker.trace.about import About, StartedBy
+from broker.trace.about import About, Parent, StartedBy
 from broker.trace.writer import RunWriter
 
 _WORD_BYTES: Final = 16
@@ -71,6 +72,7 @@ class Recording:
         sid: str = "",
         workspace: Path | None = None,
         closed: Sequence[str] = (),
+        parent: Parent | None = None,
         clock: Clock | None = None,
         randomness: Callable[[int], bytes] = secrets.token_bytes,
     ) -> Recording | None:
@@ -85,6 +87,7 @@ class Recording:
             sid: the session of the run; empty where there is none.
             workspace: the folder that snapshots are taken of; where it starts by default.
             closed: folders that are never looked into: the broker's own.
+            parent: the run that this one replays or was forked from.
             clock: what tells the time.
             randomness: so many random bytes.
         """
@@ -95,6 +98,7 @@ class Recording:
             launch.environ,
             session=launch.folder if sid else None,
             sid=sid,
+            parent=parent,
         )
         clock = clock or SystemClock()
         try:
@@ -142,6 +146,24 @@ class Recording:
         self._proxy = proxy
         environ = {**found.prepared.environ, **_around_proxies(launch.environ)}
         return replace(found.prepared, environ=environ)
+
+    def behind(self, address: Callable[[str], str]) -> dict[str, ModelUpstream]:
+        """Have other servers answer in place of the models, by their names; return the models."""
+        if self._proxy is None:
+            return {}
+        before = dict(self._proxy.upstreams)
+        for name in before:
+            self._proxy.upstreams[name] = ModelUpstream.read(name, address(name))
+        return before
+
+    def event(self, kind: str, attrs: Mapping[str, object]) -> int:
+        """
+        Write an event of whoever stands around the recording, and return its number.
+
+        Raises:
+            InputError, TraceError: as ``RunWriter.event``.
+        """
+        return self._run.event(kind, "orca", attrs=attrs)
 
     @property
     def hosts(self) -> tuple[str, ...]:

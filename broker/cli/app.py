@@ -8,7 +8,9 @@ import typer
 from typer.core import TyperGroup
 
 from broker.cli import (
+    agent,
     check,
+    compare,
     doctor,
     init,
     inspectgroup,
@@ -17,12 +19,15 @@ from broker.cli import (
     policy,
     receiptgroup,
     record,
+    replay,
     run,
     runsgroup,
     scope,
     sessions,
+    suggest,
     ticket,
     verifyrun,
+    whatif,
 )
 from broker.cli.exits import MEANING, UNDECIDED
 from broker.cli.output import out
@@ -42,6 +47,7 @@ Start with:
 ORDER = (
     "run",
     "record",
+    "agent",
     "init",
     "mcp",
     "check",
@@ -51,6 +57,10 @@ ORDER = (
     "receipt",
     "sessions",
     "runs",
+    "replay",
+    "compare",
+    "whatif",
+    "suggest",
     "verify",
     "key",
     "inspect",
@@ -108,6 +118,7 @@ app.command(
     epilog=record.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(record.record)
+app.command("agent", epilog=agent.EXAMPLES)(agent.agent)
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command(
     "mcp",
@@ -121,6 +132,10 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.add_typer(runsgroup.app, name="runs")
+app.command("replay", epilog=replay.EXAMPLES)(replay.replay)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("whatif", epilog=whatif.EXAMPLES)(whatif.whatif)
+app.command("suggest", epilog=suggest.EXAMPLES)(suggest.suggest)
 app.command("verify", epilog=verifyrun.EXAMPLES)(verifyrun.verify)
 app.add_typer(key.app, name="key")
 app.add_typer(inspectgroup.app, name="inspect")

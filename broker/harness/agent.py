@@ -17,7 +17,7 @@ from typing import Protocol
 
 from broker.harness.outcome import Called, Caller, Ended, Result, Said, Watcher
 from broker.harness.pipeline import Pipeline
-from broker.harness.script import Model, ToolCall, Turn
+from broker.harness.script import MAIN, Model, ToolCall, Turn
 from broker.harness.verify import VerifyGate
 from broker.permissions.depth import USUAL_DEPTH, descend
 from broker.permissions.modes import DEFAULT, Mode
@@ -26,8 +26,8 @@ from broker.permissions.modes import DEFAULT, Mode
 class Models(Protocol):
     """Who answers a run: a script, or a provider."""
 
-    def model(self, prompt: str | None = None) -> Model:
-        """Return the model that answers a prompt; without one, the first agent's."""
+    def model(self, prompt: str | None = None, actor: str = MAIN) -> Model:
+        """Return the model of an agent that has a prompt; without one, the first agent's."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,8 @@ class Agent:
     One run: the first agent and the subagents that it calls.
 
     ``mode`` is the first agent's, ``depth`` how many agents may stand above one, and ``verify``
-    the check that must pass after something was changed.
+    the check that must pass after something was changed. ``numbered`` counts the calls so far, by
+    which each is named.
     """
 
     pipeline: Pipeline
@@ -46,7 +47,7 @@ class Agent:
     depth: int = USUAL_DEPTH
     verify: VerifyGate | None = None
     surprises: int = 0
-    _calls: int = field(default=0)
+    numbered: int = 0
     _helpers: int = field(default=0)
     _changed: bool = field(default=False)
 
@@ -59,19 +60,19 @@ class Agent:
         Raises:
             VerifyError: something was changed, and the check did not pass in its attempts.
         """
-        return self._follow(self.models.model(), "main", "", 0, self.mode)
+        return self._follow(self.models.model(), MAIN, "", 0, self.mode)
 
     def _follow(self, model: Model, actor: str, ticket: str, depth: int, mode: Mode) -> str:
         def delegate(prompt: str, narrow: Callable[[str], str], asked: str | None) -> str:
             below, narrower_mode = descend(depth, self.depth, mode, asked)
-            helper = self.models.model(prompt)
             name = f"helper-{self._helpers + 1}"
+            helper = self.models.model(prompt, name)
             narrower = narrow(name)
             self._helpers += 1
             return self._follow(helper, name, narrower, below, narrower_mode)
 
         caller = Caller(actor, ticket, delegate, mode)
-        results: list[str] = []
+        results: list[Result] = []
         last = ""
         while True:
             turn = model.turn(results)
@@ -79,12 +80,12 @@ class Agent:
                 failed = self._verified() if depth == 0 else None
                 if failed is None:
                     return last or "done"
-                results = [failed]
+                results = [Result("failed", failed)]
                 continue
             if turn.text:
                 last = turn.text
                 self.watch(Said(actor, turn.text))
-            results = [result.text for result in self._calls_of(turn, caller)]
+            results = self._calls_of(turn, caller)
 
     def _verified(self) -> str | None:
         """Return what the check said when it does not pass; None when it does or need not."""
@@ -97,8 +98,8 @@ class Agent:
     def _calls_of(self, turn: Turn, caller: Caller) -> list[Result]:
         numbered: list[tuple[ToolCall, str]] = []
         for call in turn.calls:
-            self._calls += 1
-            numbered.append((call, f"call-{self._calls}"))
+            self.numbered += 1
+            numbered.append((call, f"call-{self.numbered}"))
             self.watch(Called(caller.actor, call))
         results = self.pipeline.calls(numbered, caller)
         # Before anybody is told: a watcher that breaks must not hide that the check is due.

@@ -55,15 +55,24 @@ class Approver:
     ask: Ask | None = None
     tainted_by: str = field(default="")
 
-    def answer(self, tool: str, arguments: dict[str, object], mode: Mode) -> Approval:
-        """Return whether a call that the ticket allowed may run; the person may be asked."""
-        call = self.resolver.resolve(tool, arguments)
+    def answer(
+        self, tool: str, arguments: dict[str, object], mode: Mode, read: Call | None = None
+    ) -> Approval:
+        """
+        Return whether a call that the ticket allowed may run; the person may be asked.
+
+        ``read`` is what the session resolved it to; without one it is resolved here.
+        """
+        call = read or self.resolver.resolve(tool, arguments)
         changes = bool(effects(call) - {READ})
         return Approval(self._denied(call, arguments, mode, ask=True), untrusted(call), changes)
 
-    def refused(self, tool: str, arguments: dict[str, object], mode: Mode) -> str | None:
+    def refused(
+        self, tool: str, arguments: dict[str, object], mode: Mode, read: Call | None = None
+    ) -> str | None:
         """Return why a call must not run, whoever says yes; nobody is asked."""
-        return self._denied(self.resolver.resolve(tool, arguments), arguments, mode, ask=False)
+        call = read or self.resolver.resolve(tool, arguments)
+        return self._denied(call, arguments, mode, ask=False)
 
     def taint(self, call: str) -> None:
         """Remember that a stranger's words were read."""

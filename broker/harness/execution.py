@@ -17,6 +17,7 @@ from functools import partial
 
 from broker.authorize import ASK, enforce
 from broker.boundary import contained
+from broker.calls import Call
 from broker.capabilities.bundle import Capabilities
 from broker.errors import AttenuationError, BrokerError, Refused, ScopeError
 from broker.harness.approval import Approver
@@ -38,20 +39,30 @@ class Execution:
     files: Files
     spill: Spill
 
-    def decide(self, one: Passing, arguments: Mapping[str, object], number: str) -> None:
+    def decide(self, one: Passing, arguments: Mapping[str, object], number: str) -> Call | None:
         """
         Have the session decide; it has recorded the decision when this returns.
+
+        Returns:
+            What the session resolved the call to, where this process can know it.
 
         Raises:
             Refused: the ticket refuses.
             BrokerError: there is no answer.
         """
-        caller = one.caller
+        caller, read = one.caller, list[Call]()
         enforce(
             self.held.decide(
-                one.asked.tool, arguments, call=number, ticket=caller.ticket, actor=caller.actor
+                one.asked.tool,
+                arguments,
+                call=number,
+                ticket=caller.ticket,
+                actor=caller.actor,
+                server=one.tool.server if one.tool else "",
+                heard=read.append,
             )
         )
+        return read[0] if read else None
 
     def execute(self, one: Passing) -> Result:
         """Run the tool of a call that may run; always returns a result."""
@@ -92,8 +103,8 @@ class Execution:
     def _hop(self, one: Passing, url: str) -> None:
         """Decide one more address of a call, by the ticket and by what no mode lifts."""
         arguments: dict[str, object] = {"url": url}
-        self.decide(one, arguments, f"{one.number}+")
-        refused = self.approver.refused(one.asked.tool, arguments, one.caller.mode)
+        call = self.decide(one, arguments, f"{one.number}+")
+        refused = self.approver.refused(one.asked.tool, arguments, one.caller.mode, call)
         if refused is not None:
             self.held.permission(f"{one.number}+", allowed=False, reason=refused)
             raise denial(refused)

@@ -8,9 +8,10 @@ How a run of the agent ends, as an exit code.
     4  a capability is not there, or was not given
     5  something could not be verified
     6  the session is over, or its receipt cannot be written
+    7  the model did not answer
     9  the check that the person declared does not pass
 
-Decided here: which error class has which code. 7 and 8 are kept free.
+Decided here: which error class has which code. 8 is kept free.
 
 A rule a maintainer keeps: every class of ``broker.errors`` has a code, and a new one gets it here.
 """
@@ -26,6 +27,7 @@ from broker.errors import (
     ConfigError,
     InputError,
     LaunchError,
+    ModelError,
     Refused,
     StoreError,
     UnverifiableError,
@@ -47,6 +49,7 @@ _CODES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (VerificationError, 5),
     (UnverifiableError, 5),
     (StoreError, 6),
+    (ModelError, 7),
     (LaunchError, 3),
     (AttenuationError, UNEXPECTED),
     (Refused, UNEXPECTED),

@@ -9,26 +9,40 @@ A rule a maintainer keeps: without a session there is no agent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.calls import Decision
+from broker.calls import Call, Decision
 from broker.service.client import SessionClient
 
 if TYPE_CHECKING:
     from broker.session import Session
 
 _SOURCE: Final = "harness"
+Hear = Callable[[Call], object]
 
 
 class Held(Protocol):
     """What the pipeline needs of a session."""
 
     def decide(
-        self, tool: str, arguments: Mapping[str, object], *, call: str, ticket: str, actor: str
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        call: str,
+        ticket: str,
+        actor: str,
+        server: str = "",
+        heard: Hear | None = None,
     ) -> Decision:
-        """Decide a call; what it answers stands in the receipt already."""
+        """
+        Decide a call; what it answers stands in the receipt already.
+
+        ``server`` is the MCP server that answers it, if one does. ``heard`` is told what the call
+        was resolved to, where that is known here, so that nobody has to look again.
+        """
 
     def permission(self, call: str, *, allowed: bool, reason: str) -> None:
         """Record what the permission rules said after the ticket."""
@@ -50,11 +64,25 @@ class OwnSession:
     session: Session
 
     def decide(
-        self, tool: str, arguments: Mapping[str, object], *, call: str, ticket: str, actor: str
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        call: str,
+        ticket: str,
+        actor: str,
+        server: str = "",
+        heard: Hear | None = None,
     ) -> Decision:
         """Decide a call; what it answers stands in the receipt already."""
         return self.session.decide(
-            tool, arguments, call_id=call, ticket=ticket or None, actor=actor
+            tool,
+            arguments,
+            call_id=call,
+            ticket=ticket or None,
+            server=server or None,
+            actor=actor,
+            heard=heard,
         )
 
     def permission(self, call: str, *, allowed: bool, reason: str) -> None:
@@ -84,10 +112,19 @@ class LiveSession:
     client: SessionClient
 
     def decide(
-        self, tool: str, arguments: Mapping[str, object], *, call: str, ticket: str, actor: str
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        call: str,
+        ticket: str,
+        actor: str,
+        server: str = "",
+        heard: Hear | None = None,
     ) -> Decision:
         """Decide a call; what it answers stands in the receipt already."""
-        return self._under(ticket).decide(tool, arguments, call_id=call, actor=actor)
+        asked = self._under(ticket)
+        return asked.decide(tool, arguments, call_id=call, actor=actor, server=server or None)
 
     def permission(self, call: str, *, allowed: bool, reason: str) -> None:
         """Record what the permission rules said after the ticket."""

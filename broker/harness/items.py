@@ -47,7 +47,8 @@ class Tool:
     One tool.
 
     ``schema`` is a JSON Schema of its arguments; ``paths`` names those that are paths, which are
-    located before the call is decided. ``parallel`` says that it may run beside its siblings.
+    located before the call is decided. ``parallel`` says that it may run beside its siblings;
+    ``server`` is the name of the MCP server whose tool it is.
     What it raises as a ``BrokerError`` is told to the model in its own words.
     """
 
@@ -57,6 +58,7 @@ class Tool:
     run: Callable[[Work, Mapping[str, object]], str]
     paths: tuple[str, ...] = ()
     parallel: bool = False
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

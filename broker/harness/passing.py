@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from broker.calls import Decision
+from broker.calls import Call, Decision
 from broker.errors import Refused
 from broker.harness.files import ToolError
 from broker.harness.hooks import HookStop
@@ -35,6 +35,7 @@ class Passing:
     copy that a hook was given before that; ``kept`` every copy that somebody may still have, and
     what it said when it ceased to count; ``own`` a copy of what was frozen that nobody is given.
     ``filled`` says that defaults were put in, ``decided`` that the ticket allowed the call,
+    ``call`` is what the session resolved it to, where that is known,
     ``brings`` that its result may be a stranger's words, ``changes`` that it may change something.
     """
 
@@ -54,6 +55,7 @@ class Passing:
     own: dict[str, object] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
     decided: bool = False
+    call: Call | None = None
     brings: bool = False
     changes: bool = False
     stage: int = 0

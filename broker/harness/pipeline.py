@@ -136,6 +136,9 @@ class Pipeline:
         one.schema = one.registered.schemas[one.tool.name]
 
     def _validate(self, one: Passing) -> None:
+        if one.asked.fault:
+            one.stop(invalid(one, one.asked.fault))
+            return
         try:
             one.text = spelled(dict(one.asked.arguments))
         except (InputError, TypeError, ValueError) as error:
@@ -165,7 +168,7 @@ class Pipeline:
 
     def _ticket(self, one: Passing) -> None:
         try:
-            self._execution.decide(one, one.thawed(), one.number)
+            one.call = self._execution.decide(one, one.thawed(), one.number)
         except Refused as refused:
             one.stop(refusal(refused, "ticket"))
         except BrokerError as error:
@@ -180,7 +183,7 @@ class Pipeline:
         if one.result is not None:
             denied: str | None = one.result.text
         else:
-            answer = self.approver.answer(one.asked.tool, one.thawed(), one.caller.mode)
+            answer = self.approver.answer(one.asked.tool, one.thawed(), one.caller.mode, one.call)
             one.brings, one.changes, denied = answer.brings, answer.changes, answer.denied
         try:
             self.held.permission(one.number, allowed=denied is None, reason=denied or "")

@@ -27,11 +27,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import EFBIG
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.capabilities.fs import FileSystem
 from broker.errors import InputError
 from broker.limits import MAX_SCRIPT_BYTES
+
+if TYPE_CHECKING:
+    from broker.harness.outcome import Result
 
 MAIN: Final = "main"
 _LANE: Final = re.compile(r"\[\[lane:([A-Za-z0-9_-]+)\]\]")
@@ -40,11 +43,16 @@ _EXPECT: Final = re.compile(r"done|failed|refused(?: [a-z]+)?")
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One tool call of the model; ``expect`` is empty when nothing is expected of it."""
+    """
+    One tool call of the model; ``expect`` is empty when nothing is expected of it.
+
+    ``fault`` says why its arguments cannot be read, where a model wrote what is none.
+    """
 
     tool: str
     arguments: Mapping[str, object]
     expect: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +64,9 @@ class Turn:
 
 
 class Model(Protocol):
-    """What the loop needs of a model. A real one would ask its provider."""
+    """What the loop needs of a model: a script, or one that asks its provider."""
 
-    def turn(self, results: Sequence[str]) -> Turn | None:
+    def turn(self, results: Sequence[Result]) -> Turn | None:
         """Return the next turn, given the results of the last one; None when it is done."""
 
 
@@ -69,9 +77,9 @@ class Script:
     name: str
     lanes: Mapping[str, tuple[Turn, ...]]
 
-    def model(self, prompt: str | None = None) -> ScriptedModel:
+    def model(self, prompt: str | None = None, actor: str = MAIN) -> ScriptedModel:
         """
-        Return the model that answers a prompt; without one, the first agent's.
+        Return the model that answers a prompt, whoever it is; without one, the first agent's.
 
         Raises:
             InputError: the prompt names no lane of this script.
@@ -93,7 +101,7 @@ class ScriptedModel:
     turns: tuple[Turn, ...]
     _next: int = field(default=0)
 
-    def turn(self, results: Sequence[str]) -> Turn | None:
+    def turn(self, results: Sequence[Result]) -> Turn | None:
         """Return the next turn of the lane, whatever the results were."""
         if self._next == len(self.turns):
             return None

@@ -26,9 +26,19 @@ _APART: Final = re.compile(r"[,;|()\[\]{}`]+")
 _RUN: Final = re.compile(r"[\w.-]+")
 _DOTS: Final = re.compile(r"\.{2,}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z")
+_ACTING: Final = re.compile(  # what acts when it is followed, and has no `//`
+    r"\b(?:javascript|vbscript|data|blob|file|tel|sms|callto|magnet|intent):[^\s]", re.IGNORECASE
+)
 _LABELLED: Final = re.compile(r"[A-Za-z]{1,16}:(?=[^/])")  # `mailto:`, `to:`
-_ACCOUNT: Final = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){8,30}(?![A-Za-z0-9])")
-_ACCOUNT_LIKE: Final = re.compile(r"[A-Z]{2}[0-9]{2}")
+# An account: an IBAN, a national number that begins like one, or the address of a coin.
+_ACCOUNT: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){8,30}|(?:bc|tb)1[02-9a-z]{11,87}"
+    r"|0x[0-9A-Fa-f]{40}|[13][1-9A-HJ-NP-Za-km-z]{25,34})(?![A-Za-z0-9])"
+)
+_DIGIT: Final = re.compile("[0-9]")
+_ACCOUNT_LIKE: Final = re.compile(
+    r"[A-Z]{2}[0-9]{2}|[bt][bc]1|0x[0-9A-Fa-f]{8}|[13][1-9A-Za-z]{25}"
+)
 _DOT_LIKE: Final = str.maketrans({"。": ".", "｡": ".", "．": ".", "․": "."})
 
 
@@ -46,13 +56,13 @@ def links_in(text: str) -> tuple[str, ...]:
         plain = normalize("NFKC", text.translate(_DOT_LIKE)).translate(_DOT_LIKE)
         plain = "".join([sign for sign in plain if category(sign) != "Cf"])
     named: list[str] = []
-    if _ACCOUNT_LIKE.search(plain):
+    if _DIGIT.search(plain) and _ACCOUNT_LIKE.search(plain):
         named += [found.group().replace(" ", "") for found in _ACCOUNT.finditer(plain)]
-    if "." in plain or "@" in plain or "://" in plain:
+    if "." in plain or "@" in plain or ":" in plain:
         for token in plain.split():
-            if "." in token[:-1] or "@" in token or "://" in token:  # most end a sentence at most
+            if "." in token[:-1] or "@" in token or ":" in token[:-1]:  # most only end a sentence
                 named += [link_form(link) for t in _BREAKS.split(token) for link in _of_token(t)]
-    return tuple(dict.fromkeys(named))
+    return tuple(dict.fromkeys(named)) if named else ()
 
 
 def links_stand(line: str | None, text: str) -> bool:
@@ -64,8 +74,8 @@ def links_stand(line: str | None, text: str) -> bool:
     >>> links_stand("Send bob@b.test the plan", "Here it is: www.evil.test/plan")
     False
     """
-    missing = [link for link in links_in(text) if line is None or not stands_in(line, link)]
-    return not missing or (line is not None and stands_in(line, text))
+    known = all(line is not None and stands_in(line, link) for link in links_in(text))
+    return known or (line is not None and stands_in(line, text))
 
 
 def link_form(link: str) -> str:
@@ -93,16 +103,19 @@ def _of_token(token: str) -> Iterator[str]:
         begins = len(before) - len(scheme.group()) if scheme else len(before)
         yield _stripped(before[begins:] + there + rest)
         token = before[:begins]
-    if "." in token or "@" in token:
+    if "." in token or "@" in token or ":" in token:
         for piece in _APART.split(token):
             if _names(piece):
-                yield _stripped(_LABELLED.sub("", piece, count=1))
+                acting = _ACTING.search(piece)
+                yield _stripped(piece if acting else _LABELLED.sub("", piece, count=1))
 
 
 def _names(piece: str) -> bool:
     """Return whether a piece holds a mailbox, a site's name, or a numeric address."""
     front, at, behind = piece.partition("@")
     if at and front[-1:].isalnum() and behind[:1].isalnum():
+        return True
+    if _ACTING.search(piece):
         return True
     return any(
         _site(part.split("."))

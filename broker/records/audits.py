@@ -1,10 +1,10 @@
 """
 The record of a call whose arguments a hook changed, or that did not get as far as the ticket.
 
-Decided here: when there is one (only when something differs or was stopped), and what it says: the
-arguments that ran, where they differ from what the model asked, and why a call was stopped. What
-the ticket and the permission rules refuse stands in the receipt already. Not decided here: any of
-that; the pipeline has done so before.
+Decided here: when there is one (only when something differs, was stopped, or broke on its way),
+and what it says: the arguments that ran, where they differ from what the model asked, and why a
+call was stopped. What the ticket and the permission rules refuse stands in the receipt already.
+Not decided here: any of that; the pipeline has done so before.
 
 A rule a maintainer keeps: an audit that cannot be written never fails the call. The receipt is
 what a call depends on; this record explains it.
@@ -31,6 +31,8 @@ _STOPPED: Final[dict[str, AuditOutcome]] = {
     "hook_timeout": "blocked",
 }
 _NOT_RUN: Final = frozenset({"unknown_tool", "ticket", "permission", "session", "moved"})
+_BROKEN: Final = "broken"  # on its way, or while it ran
+_RUNS: Final = "execute"  # the stage from which on a call may have run
 
 
 class EndedCall(Protocol):
@@ -68,6 +70,10 @@ class EndedCall(Protocol):
     def reason(self) -> str:
         """Why it was stopped."""
 
+    @property
+    def stages(self) -> Sequence[str]:
+        """The stages that it went through."""
+
 
 class ToolAudits:
     """
@@ -89,8 +95,11 @@ class ToolAudits:
         Returns:
             The record; None when there is nothing to say, or it could not be written.
         """
-        outcome = _STOPPED.get(ended.stop, "blocked" if ended.stop in _NOT_RUN else "ran")
-        if ended.stop not in _STOPPED and not ended.changed and not ended.ignored:
+        broken = ended.stop == _BROKEN
+        not_run = ended.stop in _NOT_RUN or (broken and _RUNS not in ended.stages)
+        outcome = _STOPPED.get(ended.stop, "blocked" if not_run else "ran")
+        stopped = broken or ended.stop in _STOPPED
+        if not stopped and not ended.changed and not ended.ignored:
             return None
         return contained(lambda: self._written(ended, outcome), self._not_written)
 

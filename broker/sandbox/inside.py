@@ -77,7 +77,7 @@ def main(fd: int) -> int:
 def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
     libc = ctypes.CDLL(None, use_errno=True)
     if order["unshare"]:
-        _unshare(libc)
+        own_spaces(libc)
     listeners = {}
     for host, port in order["listen"]:
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
@@ -110,14 +110,25 @@ def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
     return listeners
 
 
-def _unshare(libc: ctypes.CDLL) -> None:
-    """Enter a user and a network name space of our own, with no rights left in them."""
+def own_spaces(libc: ctypes.CDLL, spaces: int = CLONE_NEWNET | CLONE_NEWIPC) -> None:
+    """
+    Enter a user name space of our own, and others; in that of the network there is loopback alone.
+
+    Args:
+        libc: loaded so that it keeps ``errno``.
+        spaces: flags of the other name spaces.
+
+    Raises:
+        OSError: the kernel gives none.
+    """
     uid, gid = os.geteuid(), os.getegid()
-    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC):
+    if libc.unshare(CLONE_NEWUSER | spaces):
         raise OSError(ctypes.get_errno(), "no name spaces of its own")
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    if not spaces & CLONE_NEWNET:
+        return
     any_socket = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP_RUNNING))
     any_socket.close()

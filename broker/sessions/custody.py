@@ -17,6 +17,7 @@ ticket descends from the one it has; nothing is judged without the root that is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from broker.caveats import Caveat
 from broker.errors import InputError, LimitError
@@ -24,6 +25,8 @@ from broker.guard import TicketGuard
 from broker.limits import MAX_NAME_CHARS, MAX_TICKETS
 from broker.sessions.records import told
 from broker.ticket import Ticket, mint, verify_chain
+
+FIRST: Final = "main"  # the agent that a person started and speaks to
 
 
 class Custody:
@@ -64,8 +67,14 @@ class Custody:
         return mint(caveats, key=self._key, sid=sid, minted_at=at, intent=intent, nonce=nonce)
 
     def replace(self, root: TicketGuard) -> None:
-        """Put another root in force. Whoever holds a ticket of the old one keeps it, below both."""
+        """
+        Put another root in force.
+
+        The agent that the person speaks to holds that one, whatever it was narrowed to before.
+        Whoever else holds a ticket of the old one keeps it, below both.
+        """
         self.root = root
+        self._holders.pop(FIRST, None)
         self._roots[root.ticket.id] = self._guards[root.ticket.id] = root
 
     def judging(self, guard: TicketGuard) -> tuple[TicketGuard, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from base64 import b32encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -224,6 +224,18 @@ def new_sid(randomness: Randomness = os.urandom) -> str:
     return b32encode(randomness(SID_BYTES)).decode().rstrip("=").lower()
 
 
+def typed_scope(texts: Sequence[str], *, at: int, home: Home, catalogs: Catalogs) -> Scope:
+    """
+    Read what a person typed, as a session does that begins at this instant.
+
+    Raises:
+        ScopeError, PolicyError: a text is malformed, or a policy is missing.
+    """
+    groups = catalogs.groups()
+    policies = policy_loader((home.config / POLICIES,), groups=groups)
+    return parse_scope(texts, at=at, groups=groups, policies=policies, lookup=catalogs.known)
+
+
 def begin(
     texts: Sequence[str],
     *,
@@ -236,6 +248,7 @@ def begin(
     needs_enforcement: bool = False,
     auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
+    after: Mapping[str, str] | None = None,
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -245,9 +258,7 @@ def begin(
     check_folders(home)
     workspace = Path(os.path.abspath(workspace))
     catalogs = load_catalogs(workspace, home.config)
-    groups = catalogs.groups()
-    policies = policy_loader((home.config / POLICIES,), groups=groups)
-    scope = parse_scope(texts, at=at, groups=groups, policies=policies, lookup=catalogs.known)
+    scope = typed_scope(texts, at=at, home=home, catalogs=catalogs)
     opened = Intents().open(intent, at) if intent is not None else None
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
@@ -271,7 +282,7 @@ def begin(
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
         opening = {
-            **opening_data(agent, workspace, needs_enforcement, conceal),
+            **opening_data(agent, workspace, needs_enforcement, conceal, after),
             "level": LEVEL,
         }
         receipt = receipts.create(
@@ -305,7 +316,7 @@ def begin(
         outside,
         at,
         concealer,
-        policies,
+        policy_loader((home.config / POLICIES,), groups=catalogs.groups()),
         opened,
         scope.warnings,
     )

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from broker.budget import rebuilt
 from broker.errors import Break, InputError
 from broker.sessions.conceal import concealed_names
+from broker.sessions.custody import FIRST
 from broker.sessions.records import recorded_ticket
 from broker.ticket import Ticket
 
@@ -93,6 +94,7 @@ class Past:
             if self._before != "intent" or not bound or data.get("replaces") != self._root.id:
                 raise Break("schema", "a ticket replaces another without a line that was typed")
             self.replaced.append(self._root)
+            self.holders.pop(FIRST, None)
         self._root = self.tickets[ticket.id] = ticket
         if self._line is not None:
             self.intents[ticket.id] = self._line

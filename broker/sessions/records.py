@@ -63,6 +63,7 @@ def opening_data(
     workspace: Path,
     needs_enforcement: bool = False,
     conceal: Sequence[str] = (),
+    after: Mapping[str, str] | None = None,
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -77,6 +78,8 @@ def opening_data(
     }
     if conceal:
         data["conceal"] = list(conceal)
+    if after:
+        data["previous"] = dict(after)
     return data
 
 

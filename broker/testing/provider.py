@@ -28,6 +28,7 @@ except ImportError as error:
 
 from broker.errors import BrokerError
 from broker.harness.items import Tool
+from broker.harness.outcome import Result
 from broker.harness.script import MAIN, Script, ToolCall, Turn
 from broker.records.recorder import Recorder, on_branch
 from broker.records.transport import recording_transport
@@ -132,7 +133,7 @@ class WireModels:
         client = httpx2.Client(transport=recording_transport(provider, recorder))
         return cls(client, told, script)
 
-    def model(self, prompt: str | None = None) -> WireModel:
+    def model(self, prompt: str | None = None, actor: str = MAIN) -> WireModel:
         """
         Return the model that answers a prompt; without one, the first agent's.
 
@@ -156,7 +157,7 @@ class WireModel:
     _turn: int = 0
     _over: bool = False
 
-    def turn(self, results: Sequence[str]) -> Turn | None:
+    def turn(self, results: Sequence[Result]) -> Turn | None:
         """
         Tell the results, ask, and return what the model says; None when it has ended.
 
@@ -166,7 +167,9 @@ class WireModel:
         if self._over and not results:
             return None
         if self.messages[-1]["role"] == "assistant":
-            self.messages.append({"role": "user", "content": self._told(results)})
+            self.messages.append(
+                {"role": "user", "content": self._told([result.text for result in results])}
+            )
         message = self._asked_for()
         content = message["content"]
         self.messages.append({"role": "assistant", "content": content})

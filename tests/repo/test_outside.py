@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo.outside import BROKER, CAPABILITIES, LIBRARY, reaches
+from tests.repo.outside import AGENT_LOOP, BROKER, CAPABILITIES, EDGES, LIBRARY, reaches
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -14,6 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_harness_reaches_nothing_else() -> None:
     """No module of the harness imports, names or opens more than it may."""
     assert reaches(ROOT) == []
+
+
+def test_the_agent_with_a_real_model_reaches_nothing_else() -> None:
+    """No module of the reference agent does either, but for three that are named, and are there."""
+    assert reaches(ROOT, "broker/agentloop", AGENT_LOOP, EDGES) == []
+    assert all((ROOT / "broker/agentloop" / name).is_file() for name in EDGES)
 
 
 GOOD = """
@@ -165,7 +171,7 @@ def test_only_the_composition_makes_the_real_ones(tmp_path: Path) -> None:
 
 def test_the_list_names_what_exists() -> None:
     """Every module and name on the list is there, so that none is left over."""
-    for module, names in {**LIBRARY, **BROKER}.items():
+    for module, names in {**LIBRARY, **BROKER, **AGENT_LOOP}.items():
         found = __import__(module.rstrip("."), fromlist=["*"])
         for name in names - {"*"}:
             assert hasattr(found, name), f"{module}.{name}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import load_config
+from broker.config import ModelSetting, ServerSetting, load_config
 from broker.errors import ConfigError
 from broker.limits import MAX_CONFIG_BYTES
 
@@ -158,3 +158,54 @@ def test_an_anchor_that_is_not_understood_is_an_error(tmp_path: Path, text: str,
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path)
     assert word in str(caught.value)
+
+
+def test_models_and_servers_are_read(tmp_path: Path) -> None:
+    """A server of models, an MCP server that is started, and one with an address."""
+    write(
+        tmp_path,
+        '[harness]\nmodel = "local/m"\n'
+        '[models.local]\nurl = "http://localhost:1/v1"\n'
+        '[models.keyed]\nurl = "https://x.test"\napi = "messages"\nkey = "THEIR_KEY"\n'
+        '[mcp.git]\ncommand = ["mcp-server-git", "-v"]\nenv = { A = "b" }\n'
+        '[mcp.docs]\nurl = "https://docs.test/mcp"\nheaders = { Authorization = "x" }\n',
+    )
+    found = load_config(tmp_path)
+    assert (found.model, found.mode) == ("local/m", None)
+    assert found.models == (
+        ModelSetting("local", "http://localhost:1/v1"),
+        ModelSetting("keyed", "https://x.test", "messages", "THEIR_KEY"),
+    )
+    assert found.servers == (
+        ServerSetting("git", ("mcp-server-git", "-v"), environ={"A": "b"}),
+        ServerSetting("docs", url="https://docs.test/mcp", headers={"Authorization": "x"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[harness]\nmodel = 3\n", "PROVIDER/MODEL"),
+        ("[models.x]\n", "url"),
+        ('[models.x]\nurl = "ftp://x"\n', "http"),
+        ('[models.x]\nurl = "http://x"\napi = "gemini"\n', "chat, responses, messages"),
+        ('[models.x]\nurl = "http://x"\nkey = "sk-12 34"\n', "never the key"),
+        ('[models.x]\nurl = "http://x"\ntoken = "t"\n', "token"),
+        ('[models]\nx = "http://x"\n', "[models.x]"),
+        ('[models."A B"]\nurl = "http://x"\n', "a-z"),
+        ("[mcp.x]\n", "one of both"),
+        ('[mcp.x]\ncommand = "git"\n', "list of words"),
+        ('[mcp.x]\ncommand = ["a"]\nurl = "http://x"\n', "one of both"),
+        ('[mcp.x]\nurl = "x"\n', "http"),
+        ('[mcp.x]\nurl = "http://x"\nenv = { A = "b" }\n', "beside a `command`"),
+        ('[mcp.x]\ncommand = ["a"]\nenv = { A = 1 }\n', "table of texts"),
+        ('[mcp.x]\ncommand = ["a"]\ntrust = true\n', "trust"),
+    ],
+)
+def test_models_and_servers_that_are_not_understood(tmp_path: Path, text: str, word: str) -> None:
+    """Each fault names the file, the place and what is there instead."""
+    write(tmp_path, text)
+    with pytest.raises(ConfigError) as raised:
+        load_config(tmp_path)
+    assert word in str(raised.value)
+    assert "line" in str(raised.value)

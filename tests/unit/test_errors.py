@@ -35,6 +35,7 @@ CODES = {
     "StoreError": "store",
     "FatalStoreError": "store.fatal",
     "LaunchError": "launch",
+    "ModelError": "model",
     "Refused": "refused",
 }
 

@@ -19,6 +19,7 @@ CODES = {
     "LimitError": 2,
     "ConfigError": 3,
     "LaunchError": 3,
+    "ModelError": 7,
     "CapabilityError": 4,
     "VerificationError": 5,
     "Break": 5,

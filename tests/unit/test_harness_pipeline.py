@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.calls import ALLOW, Decision
+from broker.calls import ALLOW, Call, Decision
 from broker.capabilities.process import Finished
 from broker.capabilities.web import WebPage
 from broker.errors import FatalStoreError
@@ -648,3 +648,54 @@ def test_a_turn_sees_one_set_of_tools(tmp_path: Path) -> None:
     first = siblings(it, ("grow", {}), ("late", {}))
     assert [result.outcome for result in first] == ["done", "failed"]
     assert siblings(it, ("late", {}))[0].text == "late"
+
+
+def test_arguments_that_a_model_wrote_badly_stop_the_call(tmp_path: Path) -> None:
+    """What cannot be read is never called with nothing in its place."""
+    it = harness(tmp_path)
+    asked = ToolCall("read", {}, fault="the arguments are no JSON object")
+    result = it.pipeline.call(asked, CALLER, "call-1")
+    assert (result.outcome, result.stop) == ("failed", "invalid_arguments")
+    assert "no JSON object" in result.text
+    assert it.session.asked == []
+
+
+def test_what_the_session_resolved_is_not_resolved_again(tmp_path: Path) -> None:
+    """The rules judge the very subjects that the ticket judged, and look at the disk no more."""
+    it = harness(tmp_path)
+    resolver = it.pipeline.approver.resolver
+    looked: list[str] = []
+
+    class Counting:
+        def resolve(self, tool: str, arguments: object) -> Call:
+            looked.append(tool)
+            return resolver.resolve(tool, arguments)
+
+    decide = it.session.decide
+
+    def telling(tool: str, arguments: Mapping[str, object], **more: Any) -> Decision:
+        more["heard"](Call(tool, opaque=True))
+        return decide(tool, arguments, **more)
+
+    it.pipeline.approver.resolver = Counting()  # type: ignore[assignment]  # counts
+    assert it.call("read", mode("ask"), path="a.txt").outcome == "done"
+    assert looked == ["read"]
+    it.session.decide = telling  # type: ignore[method-assign]  # as a session of this process does
+    assert it.call("read", mode("ask"), path="a.txt").caveat == "permission"
+    assert looked == ["read"]
+
+
+def test_a_server_s_tool_is_decided_by_its_pair(tmp_path: Path) -> None:
+    """The session is told which server a tool is of, and of none for its own."""
+    heard: list[str] = []
+    it = harness(tmp_path, Tool("mcp__x__y", "", {}, lambda work, given: "one", server="x"))
+    decide = it.session.decide
+
+    def telling(tool: str, arguments: Mapping[str, object], **more: Any) -> Decision:
+        heard.append(more["server"])
+        return decide(tool, arguments, **more)
+
+    it.session.decide = telling  # type: ignore[method-assign]  # listens
+    it.call("mcp__x__y")
+    it.call("read", path="a.txt")
+    assert heard == ["x", ""]

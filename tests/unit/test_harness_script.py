@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from broker.capabilities.fs import SystemFiles
 from broker.errors import InputError
+from broker.harness.outcome import Result
 from broker.harness.script import load_script, read_script
 from broker.limits import MAX_SCRIPT_BYTES
 
@@ -46,8 +47,8 @@ def test_a_model_follows_its_lane_whatever_comes_back() -> None:
     """Two models of one script say the same, and each ends where its lane ends."""
     script = read_script(DATA)
     one, two = script.model(), script.model()
-    said = [one.turn([]), one.turn(["error"]), one.turn([])]
-    assert said == [two.turn(["x"]), two.turn([]), two.turn(["y"])]
+    said = [one.turn([]), one.turn([Result("failed", "error")]), one.turn([])]
+    assert said == [two.turn([Result("done", "x")]), two.turn([]), two.turn([Result("done", "y")])]
     assert said[2] is None
 
 

@@ -36,7 +36,13 @@ from broker.language.links import link_form, links_in, links_stand
         ("müller.example", ["müller.example"]),
         ("GB29 NWBK 6016 1331 9268 19", ["GB29NWBK60161331926819"]),
         ("to US133000000121212121212.", ["US133000000121212121212"]),
+        ("[x](javascript:alert)", ["javascript:alert"]),
+        ("call TEL:+49900", ["TEL:+49900"]),
+        ("//evil.test/x", ["//evil.test/x"]),
         ("AT6854532054", ["AT6854532054"]),
+        ("to bc1qx7f3a9h4pkw2, now", ["bc1qx7f3a9h4pkw2"]),
+        (f"pay 0x{'aB12' * 10}!", [f"0x{'aB12' * 10}"]),
+        ("BTC:1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2", ["1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"]),
     ],
 )
 def test_what_names_something_is_found(text: str, named: list[str]) -> None:
@@ -51,8 +57,10 @@ def test_what_names_something_is_found(text: str, named: list[str]) -> None:
         "At 10.30 on 2026-05-01 10:30:00.5Z we pay 98.70 or 1,200.50.",
         "e.g. this, i.e. that... and so on",
         "Hello @bob, #general: 50% off!",
+        "The data: see below. Tel: none; ratio 3:4, note:this",
         "a.m. and p.m., version 1.2.3 of v2",
         "The IBAN is secret. UK12 is too short",
+        "0x1F, 3 of 100, abc1234567890123456789, commit 1b4f0e9851971998e732078544c96b36c3d01ced",
     ],
 )
 def test_plain_words_and_numbers_name_nothing(text: str) -> None:
@@ -88,7 +96,9 @@ def test_each_address_must_stand_in_the_line() -> None:
     assert links_stand(None, "hello")
 
 
-@pytest.mark.parametrize("part", ["a", "a.", "a-", ".a", "@a", "://", "AA11 ", "(", "a@", "é"])
+@pytest.mark.parametrize(
+    "part", ["a", "a.", "a-", ".a", "@a", "://", "AA11 ", "(", "a@", "é", "1", "A1 "]
+)
 def test_the_time_grows_with_the_text(part: str) -> None:
     """A long text of one sign is gone through in time."""
     text = part * (200_000 // len(part))

@@ -25,6 +25,7 @@ class Ended:
     ignored: tuple[str, ...] = ()
     stop: str = ""
     reason: str = ""
+    stages: tuple[str, ...] = ("resolve", "finalize")
 
 
 class Scene:
@@ -42,6 +43,18 @@ def test_a_clean_call_leaves_no_audit(stop: str) -> None:
     scene = Scene()
     assert scene.audits.watch(Ended(stop=stop)) is None
     assert scene.store.read().records == ()
+
+
+@pytest.mark.parametrize(
+    ("stages", "outcome"),
+    [(("resolve", "finalize"), "blocked"), (("resolve", "execute", "finalize"), "ran")],
+)
+def test_a_call_that_broke_on_its_way_leaves_one(stages: tuple[str, ...], outcome: str) -> None:
+    """Whether it may have run is told by how far it came, and why it broke is kept."""
+    scene = Scene()
+    audit = scene.audits.watch(Ended(stop="broken", reason="KeyError: x", stages=stages))
+    assert audit is not None
+    assert (audit.outcome, audit.reason) == (outcome, "KeyError: x")
 
 
 def test_a_changed_call_leaves_one_with_its_paths() -> None:

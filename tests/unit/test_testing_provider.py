@@ -12,6 +12,7 @@ import pytest
 from broker.capabilities.clock import FakeClock
 from broker.capabilities.memory import MemoryFiles
 from broker.errors import InputError
+from broker.harness.outcome import Result
 from broker.harness.script import Script, read_script
 from broker.harness.tools import TOOLS
 from broker.records.recorder import Recorder
@@ -49,7 +50,7 @@ def test_a_lane_is_told_turn_by_turn() -> None:
     model = wire.model()
     first = model.turn([])
     assert first == SCRIPT.lanes["main"][0]
-    assert model.turn(["one", "two"]) == SCRIPT.lanes["main"][1]
+    assert model.turn([Result("done", "one"), Result("done", "two")]) == SCRIPT.lanes["main"][1]
     assert model.turn([]) == SCRIPT.lanes["main"][2]
     assert model.turn([]) is None
     assert len(provider.received) == 3
@@ -77,7 +78,7 @@ def test_a_conversation_that_ended_goes_on_when_it_is_told_more() -> None:
     model = wire.model()
     model.turn([])
     assert model.turn([]) is None
-    assert model.turn(["the check failed"]) is None
+    assert model.turn([Result("failed", "the check failed")]) is None
     assert json.loads(provider.received[-1])["messages"][-1]["content"] == "the check failed"
 
 

@@ -1,0 +1,1 @@
+"""What can be done with a run afterwards: ask what another ticket had said, play it again."""

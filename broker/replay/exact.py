@@ -1,0 +1,338 @@
+"""
+Playing a run again: the agent as it was started, its model from the recording.
+
+Decided here: in which order a replay is set up, what the agent gets that it had then, and what the
+whole comes to. Not decided here: how requests are matched, answered and recorded.
+
+The workspace is restored into a scratch folder, which stands where the workspace was as far as the
+kernel lets it; the person's own is never written. What ran under a ticket runs under one again, by
+the same texts and line, since what was refused then stands in what the model was told. A replay is
+a run with a parent of its own.
+
+A fork is played the same way up to its point, and asks the model from there on: then the network is
+open, and tools act for real in the scratch folder.
+
+Rules a maintainer keeps: the process is cut off before the agent is started, and what kept it from
+that is said; in an exact replay nothing is sent to the model's maker, and no key is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TextIO
+
+from broker.agents.adapter import Adapter, Launch
+from broker.capture.alone import record
+from broker.capture.begin import Recorded
+from broker.capture.recording import Recording
+from broker.errors import InputError, TraceError
+from broker.home import Home
+from broker.launch import run as launched
+from broker.replay.forking import Fork
+from broker.replay.isolation import Isolation, cut_off
+from broker.replay.live import LiveModels
+from broker.replay.matching import KeptRequest
+from broker.replay.normal import Normal
+from broker.replay.playback import Playback, Played, tally
+from broker.replay.seen import SeenRun
+from broker.replay.serving import ReplayServer
+from broker.replay.watching import Replaying
+from broker.trace.about import Parent
+from broker.trace.reader import RunReader
+
+NO_KEY: Final = "broker-replay"  # what stands for a key: nobody is asked who would look at it
+# The variables by which agents find a key; without one they ask for a login.
+KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
+_HIDDEN: Final = "[hidden"
+_WORD_BYTES: Final = 16
+
+Restore = Callable[[Path], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome:
+    """
+    What a replay came to.
+
+    ``code`` is how the agent ended, ``then`` how it had ended; ``rungs`` says how many requests
+    stood on which; ``left`` was recorded and not asked for; ``told`` are the first divergences.
+    """
+
+    run_id: str
+    isolation: Isolation
+    code: int
+    then: int | None
+    recorded: int
+    rungs: Mapping[int, int]
+    left: tuple[KeptRequest, ...]
+    told: tuple[Played, ...]
+    halted: str
+    live: int = 0
+    fork: Fork | None = None
+
+    @property
+    def reused(self) -> int:
+        """How many recorded answers were given again."""
+        return sum(count for rung, count in self.rungs.items() if rung < 4)
+
+    @property
+    def unmatched(self) -> int:
+        """How many requests had no recorded answer."""
+        return self.rungs.get(4, 0)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every request was the same as then, and none is missing."""
+        return not self.unmatched and not self.left and self.rungs.get(1, 0) == self.reused
+
+    def holds(self, *, strict: bool = False, loose: bool = False) -> bool:
+        """
+        Whether the replay went as the run, as far as it was recorded.
+
+        With ``strict`` without any divergence; with ``loose`` also where something was live.
+        """
+        if strict:
+            return self.exact
+        return loose or (not self.unmatched and not self.left)
+
+    def __str__(self) -> str:
+        """In words, for the person."""
+        rungs = tally(sorted(self.rungs.items()))
+        live = f" live={self.live}" if self.live or self.fork else ""
+        return f"reused={self.reused}/{self.recorded} ({rungs}) unmatched={self.unmatched}{live}"
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """
+    What is played again.
+
+    Args:
+        reader: the recorded run.
+        session: what its receipt tells, where it ran under a ticket.
+        restore: puts the workspace as it was into an empty folder, and says what it put there; None
+            where nothing was kept of it.
+        fork: ask the model from there on; None for an exact replay.
+        loose: ask the model what nothing was recorded for.
+        into: the folder that stands in for the workspace, and is kept; an empty or a new one. None
+            for one that goes when the replay is over.
+    """
+
+    reader: RunReader
+    session: SeenRun | None = None
+    restore: Restore | None = None
+    fork: Fork | None = None
+    loose: bool = False
+    into: Path | None = None
+
+
+def replay(
+    again: Again,
+    *,
+    home: Home,
+    environ: Mapping[str, str],
+    stderr: TextIO,
+    quiet: bool = False,
+) -> ReplayOutcome:
+    """
+    Play a run again, offline, in a scratch folder. From the main thread; see ``isolation``.
+
+    Args:
+        again: what is played.
+        home: the broker's folders.
+        environ: the environment that the agent gets, with what stands for its keys.
+        stderr: where the broker's own lines go.
+        quiet: say only warnings and what went wrong.
+
+    Raises:
+        InputError: the run cannot be played again; nothing was started.
+        LaunchError: its command cannot be started.
+        TraceError: it cannot be read, or the replay cannot be recorded.
+    """
+    manifest = again.reader.manifest
+    command = _command(manifest.argv)
+    offline = again.fork is None and not again.loose
+    scratch = _scratch(again.into)
+    try:
+        if again.restore is not None:
+            again.restore(scratch)
+        isolation = cut_off(scratch, manifest.cwd, network=offline)
+        here = manifest.cwd if isolation.in_place else os.path.realpath(scratch)
+        given = _environ(environ, here, offline=offline)
+        playing = _Playing(again, given, here)
+        words = [word.replace(manifest.cwd, here) for word in command]
+        about = _About(home, given, Path(here), stderr, quiet)
+        code = _start(words, again.session, playing, about)
+        return playing.outcome(isolation, code)
+    finally:
+        if again.into is None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch(into: Path | None) -> Path:
+    """Return the folder that stands in for the workspace, which is empty."""
+    if into is None:
+        return Path(tempfile.mkdtemp(prefix="broker-replay-"))
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        if any(into.iterdir()):
+            raise InputError(f"`{into}` is not empty: name a new folder")
+    except OSError as error:
+        raise InputError(f"`{into}` cannot be used: {error.strerror}") from None
+    return into.resolve()
+
+
+class _Playing:
+    """The playback of one replay, and the recording that is made of it."""
+
+    def __init__(self, again: Again, environ: Mapping[str, str], here: str) -> None:
+        self.manifest = again.reader.manifest
+        self._again = again
+        self._live = (
+            LiveModels(environ, again.fork.model if again.fork else "")
+            if again.fork is not None or again.loose
+            else None
+        )
+        self._sid = again.session.name if again.session is not None else ""
+        self._home = environ.get("HOME", "")
+        self._here = here
+        self._playback: Playback | None = None
+        self._replaying: Replaying | None = None
+
+    def _normal(self, cwd: str, sid: str) -> Normal:
+        return Normal({cwd: "<cwd>", self._home: "<home>", sid: "<session>"})
+
+    def begins(
+        self,
+        wanted: bool,
+        runs: Path,
+        launch: Launch,
+        adapter: Adapter,
+        say: Callable[[str], None],
+        *,
+        sid: str = "",
+        workspace: Path | None = None,
+        closed: Sequence[str] = (),
+    ) -> Recorded:
+        """Begin the recording of the replay."""
+        there = self._normal(self.manifest.cwd, self._sid)
+        fork = self._again.fork
+        here = self._normal(self._here, sid)
+        upto = None if fork is None else fork.point
+        playback = Playback(self._again.reader, here, there, upto)
+        if not playback.recorded:
+            raise InputError(
+                f"`{self.manifest.run_id}` holds no request to a model: there is nothing to play"
+            )
+        parent = Parent(self.manifest.run_id, upto, fork.model if fork is not None else "")
+        recording = Recording.begin(
+            runs,
+            launch,
+            adapter,
+            say,
+            sid=sid,
+            parent=parent,
+            workspace=workspace,
+            closed=closed,
+        )
+        if recording is None:
+            raise TraceError("the replay cannot be recorded, and nothing was started")
+        word = secrets.token_hex(_WORD_BYTES)
+        self._playback = playback
+        live, loose = self._live, self._again.loose
+        pass_on = None if live is None else live.pass_on
+        self._replaying = Replaying(
+            recording,
+            lambda told: ReplayServer(playback, word, told, pass_on, loose=loose),
+            live,
+            loose=loose,
+        )
+        return self._replaying
+
+    def outcome(self, isolation: Isolation, code: int) -> ReplayOutcome:
+        """Return what it came to."""
+        replaying, played = self._replaying, self._playback
+        assert replaying is not None  # noqa: S101  it has ended, so it began
+        assert played is not None  # noqa: S101  as above
+        return ReplayOutcome(
+            replaying.recording.run_id,
+            isolation,
+            code,
+            self.manifest.exit_code,
+            played.recorded,
+            dict(played.rungs),
+            played.left,
+            tuple(played.told),
+            replaying.halted,
+            replaying.live,
+            self._again.fork,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What an agent is started with."""
+
+    home: Home
+    environ: Mapping[str, str]
+    here: Path
+    stderr: TextIO
+    quiet: bool
+
+
+def _start(
+    command: Sequence[str], session: SeenRun | None, playing: _Playing, about: _About
+) -> int:
+    """Start the agent as it was started then, and return how it ended."""
+    os.chdir(about.here)
+    if session is None:
+        return record(
+            command,
+            home=about.home,
+            environ=about.environ,
+            stderr=about.stderr,
+            quiet=about.quiet,
+            cwd=about.here,
+            begins=playing.begins,
+        )
+    # An instant that was typed then is over by now; what was counted from the start is not.
+    texts = [text for text in session.scope if not _is_past(text)]
+    return launched(
+        command,
+        texts=texts,
+        intent=session.line or None,
+        workspace=about.here,
+        home=about.home,
+        environ=about.environ,
+        stderr=about.stderr,
+        quiet=about.quiet,
+        canary=False,
+        record=True,
+        begins=playing.begins,
+    )
+
+
+def _command(argv: Sequence[str]) -> list[str]:
+    if not argv:
+        raise InputError("the recording does not say what was started")
+    if any(_HIDDEN in word for word in argv):
+        raise InputError("a secret stood on its command line, and was not recorded")
+    return list(argv)
+
+
+def _environ(environ: Mapping[str, str], here: str, *, offline: bool = True) -> dict[str, str]:
+    """Return what the agent gets: its folder by its new name and, offline, something for a key."""
+    keys = {name: environ.get(name) or NO_KEY for name in KEYS if offline}
+    pwd = {"PWD": here} if environ.get("PWD") else {}
+    return {**environ, **keys, **pwd}
+
+
+def _is_past(text: str) -> bool:
+    key, _, value = text.partition("=")
+    return key.strip() == "until" and "T" in value.upper()

@@ -1,0 +1,204 @@
+"""
+Real agents, recorded and then played again without their model.
+
+Each agent runs under a ticket against a scripted model on loopback: it reads, edits, is refused one
+call, runs its shell and delegates where it can. Then the model is gone, the workspace is put back,
+and the agent is played again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.loopback.script import Say, Text, Use
+from broker.loopback.server import LoopbackModel
+from tests.agents import stage as stages
+from tests.agents import test_claude_code, test_codex, test_gemini, test_opencode, test_qwen
+from tests.agents.stage import Script, finished, installed
+
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(300)]
+
+_REPLAY = """
+import json, os, shutil, sys
+from pathlib import Path
+from broker.cli.recorded import played
+from broker.home import Home
+from broker.replay.exact import Again, replay
+from broker.cli.replay import document
+given = json.loads(sys.argv[1])
+home = Home.find(os.environ)
+what = played(None, home)
+def restore(into):
+    shutil.copytree(given["before"], into, dirs_exist_ok=True, symlinks=True)
+    return "the workspace as it was"
+os.dup2(2, 1)
+again = Again(what.reader, what.session, restore)
+outcome = replay(again, home=home, environ=os.environ, stderr=sys.stderr)
+Path(given["into"]).write_text(json.dumps(document(outcome, "") | {"why": [
+    played.match.why for played in outcome.told]}))
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An agent, the script of its model, and the scope."""
+
+    make: Callable[[Path], stages.Stage]
+    script: Callable[[stages.Stage], Script]
+    scope: Sequence[str]
+
+
+def _claude(stage: stages.Stage) -> Script:
+    inside = stage.file("src/a.py")
+    agent = {
+        "description": "look",
+        "prompt": "[script sub] look",
+        "subagent_type": "general-purpose",
+    }
+    return {
+        "main": [
+            Use([("Read", {"file_path": inside})]),
+            Use([("Edit", {"file_path": inside, "old_string": "a = 1", "new_string": "b = 2"})]),
+            Use([test_claude_code.bash("echo hi; ls src")]),
+            Use([("Write", {"file_path": stage.file("docs/x.md"), "content": "x"})]),
+            Use([("Agent", agent)]),
+            Say("done"),
+        ],
+        "sub": [Use([("Read", {"file_path": inside})]), Say("looked")],
+    }
+
+
+def _codex(stage: stages.Stage) -> Script:
+    patch = "*** Begin Patch\\n*** Add File: src/b.py\\n+hello\\n*** End Patch\\n"
+    return {
+        "main": [
+            Use([("exec_command", {"cmd": "cat src/a.py"})]),
+            Use([("apply_patch", Text(patch.replace("\\n", "\n")))]),
+            Use([("exec_command", {"cmd": "echo hi; ls src"})]),
+            Say("done"),
+        ]
+    }
+
+
+def _gemini(stage: stages.Stage) -> Script:
+    return {
+        "main": [
+            Use([test_gemini.read("src/a.py")]),
+            Use([test_gemini.write("src/b.py")]),
+            Use([test_gemini.shell("echo hi; ls src")]),
+            Use([test_gemini.write("docs/x.md")]),
+            Say("done"),
+        ]
+    }
+
+
+def _qwen(stage: stages.Stage) -> Script:
+    return {
+        "main": [
+            Use([("read_file", {"file_path": stage.file("src/a.py")})]),
+            Use([test_qwen.write(Path(stage.file("src/b.py")))]),
+            Use([test_qwen.shell("echo hi; ls src")]),
+            Use([test_qwen.write(Path(stage.file("docs/x.md")))]),
+            Say("done"),
+        ]
+    }
+
+
+def _opencode(stage: stages.Stage) -> Script:
+    inside = stage.file("src/a.py")
+    edit = {"filePath": inside, "oldString": "a = 1", "newString": "b = 2"}
+    return {
+        "main": [
+            Use([("read", {"filePath": inside})]),
+            Use([("edit", edit)]),
+            Use([test_opencode.bash("echo hi; ls src")]),
+            Use([("write", {"filePath": stage.file("docs/x.md"), "content": "x"})]),
+            Say("done"),
+        ]
+    }
+
+
+def _stage(module: Any, variable: str, name: str) -> Callable[[Path], stages.Stage]:
+    def make(root: Path) -> stages.Stage:
+        made: stages.Stage = module.Stage(root, installed(variable, name))
+        return made
+
+    return make
+
+
+CASES = {
+    "claude": Case(
+        _stage(test_claude_code, "BROKER_CLAUDE", "claude"),
+        _claude,
+        ["tools=@reads,Edit,Write,Bash,Agent", "paths=src/**"],
+    ),
+    "codex": Case(_stage(test_codex, "BROKER_CODEX", "codex"), _codex, ["tools=Bash,apply_patch"]),
+    "gemini": Case(
+        _stage(test_gemini, "BROKER_GEMINI", "gemini"),
+        _gemini,
+        ["tools=@reads,write_file,run_shell_command", "paths=src/**"],
+    ),
+    "opencode": Case(
+        _stage(test_opencode, "BROKER_OPENCODE", "opencode"),
+        _opencode,
+        ["tools=@reads,edit,write,bash", "paths=src/**"],
+    ),
+    "qwen": Case(
+        _stage(test_qwen, "BROKER_QWEN", "qwen"),
+        _qwen,
+        ["tools=@reads,write_file,run_shell_command", "paths=src/**"],
+    ),
+}
+
+
+def _play(stage: stages.Stage, case: Case) -> dict[str, Any]:
+    """Record a run, put the workspace back, and play it again without its model."""
+    before, into = stage.root / "before", stage.root / "outcome.json"
+    shutil.copytree(stage.workspace, before)
+    with LoopbackModel(case.script(stage)) as model:
+        code, _, err = finished(stage.start(model, scope=case.scope), 180)
+        environ = {"HOME": str(stage.user), **stage.environ(model)}
+    assert code == 0, err
+    kept = {path: path.read_bytes() for path in stage.workspace.rglob("*") if path.is_file()}
+    given = json.dumps({"before": str(before), "into": str(into)})
+    home = {"BROKER_HOME": str(stage.bench.home.state.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", _REPLAY, given],
+        env={**os.environ, **environ, **home},
+        cwd=stage.workspace,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert into.exists(), done.stderr
+    found: dict[str, Any] = json.loads(into.read_text())
+    found["err"] = done.stderr
+    found["untouched"] = kept == {
+        path: path.read_bytes() for path in stage.workspace.rglob("*") if path.is_file()
+    }
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_agent_is_played_again_without_its_model(name: str, tmp_path: Path) -> None:
+    """Every request is met, none is missing, and the person's workspace is left as it was."""
+    case = CASES[name]
+    found = _play(case.make(tmp_path), case)
+    print(name, {key: found[key] for key in ("recorded", "rungs", "unmatched", "not_asked")})
+    print(*found["why"], sep="\n")
+    assert found["unmatched"] == 0, found
+    assert found["not_asked"] == [], found
+    assert found["reused"] == found["recorded"] >= 4
+    assert found["isolation"]["level"] == "namespace"
+    assert found["untouched"]

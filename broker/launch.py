@@ -174,23 +174,31 @@ def run(
                 closed=found.own(),
             )
             launch = replace(launch, environ={**given, **recording.handed})
-            prepared = recording.through(how, launch, how.prepare(launch))
-            asker = asker_for(session, found, streams.say)
-            it = _Run(session, launch, prepared, program, how, child, recording, asker)
             try:
-                _rehearse(it, streams, tried=tried, quiet=quiet)
-                if not quiet and how.name != Plain.name:
-                    say_keys(how.name, {**given, **prepared.environ}, prepared, streams)
-                    say_beside(prepared.beside, streams)
-                return _guarded(it, walls)
+                prepared = recording.through(how, launch, how.prepare(launch))
+                asker = asker_for(session, found, streams.say)
+                it = _Run(session, launch, prepared, program, how, child, recording, asker)
+                return _held(it, walls, streams, tried=tried, quiet=quiet)
             finally:
                 recording.end(quiet=quiet)
-                for path in prepared.fleeting:
-                    with suppress(OSError):
-                        path.unlink()
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
+
+
+def _held(it: _Run, walls: Sandbox, streams: Streams, *, tried: bool, quiet: bool) -> int:
+    """Try whether the agent is held, and then start it; return its exit code."""
+    try:
+        _rehearse(it, streams, tried=tried, quiet=quiet)
+        if not quiet and it.adapter.name != Plain.name:
+            environ = {**it.launch.environ, **it.prepared.environ}
+            say_keys(it.adapter.name, environ, it.prepared, streams)
+            say_beside(it.prepared.beside, streams)
+        return _guarded(it, walls)
+    finally:
+        for path in it.prepared.fleeting:
+            with suppress(OSError):
+                path.unlink()
 
 
 @dataclass(frozen=True, slots=True)

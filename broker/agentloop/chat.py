@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from broker.agentloop.conversation import Answers, CallAnswer, ModelReply, Piece, SpokenLine
-from broker.agentloop.dialect import Question, asked_call, rows_of
+from broker.agentloop.dialect import ModelQuery, asked_call, rows_of
 
 API: Final = "openai-chat"
 
@@ -21,7 +21,7 @@ class ChatDialect:
 
     api = API
 
-    def body(self, asked: Question, pieces: Sequence[Piece]) -> dict[str, Any]:
+    def body(self, asked: ModelQuery, pieces: Sequence[Piece]) -> dict[str, Any]:
         """Return the body of a request."""
         messages: list[dict[str, Any]] = [{"role": "system", "content": asked.prompt}]
         for piece in pieces:

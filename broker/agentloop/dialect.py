@@ -30,7 +30,7 @@ class ToldTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ModelQuery:
     """What a model is asked: by which name, under which prompt, with which tools."""
 
     model: str
@@ -55,7 +55,7 @@ class ApiDialect(Protocol):
     def api(self) -> str:
         """Its name, as records have it."""
 
-    def body(self, asked: Question, pieces: Sequence[Piece]) -> dict[str, Any]:
+    def body(self, asked: ModelQuery, pieces: Sequence[Piece]) -> dict[str, Any]:
         """Return the body of a request, without what makes it a stream."""
 
     def gathering(self) -> Gathering:

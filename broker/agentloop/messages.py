@@ -21,7 +21,7 @@ from broker.agentloop.conversation import (
 )
 from broker.agentloop.dialect import (
     MAX_OUTPUT_TOKENS,
-    Question,
+    ModelQuery,
     asked_call,
     joined_texts,
     rows_of,
@@ -40,7 +40,7 @@ class MessagesDialect:
 
     api = API
 
-    def body(self, asked: Question, pieces: Sequence[Piece]) -> dict[str, Any]:
+    def body(self, asked: ModelQuery, pieces: Sequence[Piece]) -> dict[str, Any]:
         """Return the body of a request."""
         return {
             "model": asked.model,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from broker.agentloop.conversation import Conversation, ModelReply
-from broker.agentloop.dialect import ApiDialect, Question
+from broker.agentloop.conversation import Dialogue, ModelReply
+from broker.agentloop.dialect import ApiDialect, ModelQuery
 from broker.errors import LimitError, ModelError
 from broker.harness.outcome import Result
 from broker.harness.script import MAIN, ToolCall, Turn
@@ -74,16 +74,16 @@ class ProviderModels:
 
     client: ProviderClient
     dialect: ApiDialect
-    question: Callable[[], Question]
+    question: Callable[[], ModelQuery]
     tell: Callable[[str, str], object]
-    talk: Conversation = field(default_factory=Conversation)
+    talk: Dialogue = field(default_factory=Dialogue)
     turns: int = MAX_AGENT_TURNS
 
     def model(self, prompt: str | None = None, actor: str = MAIN) -> TalkingModel:
         """Return the model that answers a prompt; without one, that of the first agent."""
         talk = self.talk
         if prompt is not None:
-            talk = Conversation()
+            talk = Dialogue()
             talk.say(prompt)
         return TalkingModel(self, actor, talk, self.turns)
 
@@ -94,7 +94,7 @@ class TalkingModel:
 
     models: ProviderModels
     actor: str
-    talk: Conversation
+    talk: Dialogue
     left: int
 
     def turn(self, results: Sequence[Result]) -> Turn | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from broker.agentloop.conversation import Answers, CallAnswer, ModelReply, Piece, SpokenLine
-from broker.agentloop.dialect import Question, asked_call, joined_texts, rows_of
+from broker.agentloop.dialect import ModelQuery, asked_call, joined_texts, rows_of
 
 API: Final = "openai-responses"
 _WHOLE: Final = ("response.completed", "response.incomplete")
@@ -25,7 +25,7 @@ class ResponsesDialect:
 
     api = API
 
-    def body(self, asked: Question, pieces: Sequence[Piece]) -> dict[str, Any]:
+    def body(self, asked: ModelQuery, pieces: Sequence[Piece]) -> dict[str, Any]:
         """Return the body of a request."""
         items: list[dict[str, Any]] = []
         for piece in pieces:

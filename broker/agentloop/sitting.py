@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from posixpath import join
 from typing import Any, Final, Protocol
 
-from broker.agentloop.conversation import Conversation
-from broker.agentloop.dialect import Question, ToldTool
+from broker.agentloop.conversation import Dialogue
+from broker.agentloop.dialect import ModelQuery, ToldTool
 from broker.agentloop.models import ProviderClient, ProviderModels
 from broker.agentloop.providers import ModelChoice
 from broker.errors import InputError
@@ -102,7 +102,7 @@ class Sitting:
     around: Surroundings
     texts: Sequence[str] = ()
     before: Earlier | None = None
-    talk: Conversation = field(default_factory=Conversation)
+    talk: Dialogue = field(default_factory=Dialogue)
     turns: int = MAX_AGENT_TURNS
     over: bool = False
     ended: list[Session] = field(default_factory=list)
@@ -281,10 +281,10 @@ class Sitting:
         agent.pipeline.approver.tainted_by = self._tainted_by
         return _Running(session, agent, client, store)
 
-    def _question(self) -> Question:
+    def _question(self) -> ModelQuery:
         tools = self.composition.registry.current.tools.values()
         told = tuple(ToldTool(tool.name, tool.about, tool.schema) for tool in tools)
-        return Question(self.choice.model, self.prompt, told)
+        return ModelQuery(self.choice.model, self.prompt, told)
 
 
 def brought_words(entries: Sequence[Entry], registered: Registered) -> str:

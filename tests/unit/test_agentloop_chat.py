@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.agentloop.chat import ChatDialect, ChatGathering
 from broker.agentloop.conversation import SpokenLine
-from broker.agentloop.dialect import Question
+from broker.agentloop.dialect import ModelQuery
 
 
 def test_a_server_that_names_no_call_gets_names() -> None:
@@ -34,7 +34,7 @@ def test_arguments_come_in_pieces() -> None:
 def test_the_prompt_stands_in_front() -> None:
     """The prompt is the system's message, and is no part of the conversation that is read back."""
     dialect = ChatDialect()
-    body = dialect.body(Question("m", "You are.", ()), [SpokenLine("go")])
+    body = dialect.body(ModelQuery("m", "You are.", ()), [SpokenLine("go")])
     assert body["messages"][0] == {"role": "system", "content": "You are."}
     assert dialect.pieces(body) == [SpokenLine("go")]
     assert "tools" not in body

@@ -19,7 +19,7 @@ from broker.agentloop.conversation import (
 )
 from broker.agentloop.dialect import (
     ApiDialect,
-    Question,
+    ModelQuery,
     ToldTool,
     asked_call,
     gathered,
@@ -41,7 +41,7 @@ DIALECTS: list[tuple[ApiDialect, Wire]] = [
     (ChatDialect(), Chat()),
 ]
 ALL = pytest.mark.parametrize(("dialect", "wire"), DIALECTS, ids=["messages", "responses", "chat"])
-ASKED = Question("m-1", "You are.", (ToldTool("read", "Reads.", {"type": "object"}),))
+ASKED = ModelQuery("m-1", "You are.", (ToldTool("read", "Reads.", {"type": "object"}),))
 USE = Use([("read", {"path": "a"}), ("grep", {"pattern": "ü"})])
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9).filter(str.strip)

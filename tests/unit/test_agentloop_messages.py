@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from broker.agentloop.conversation import Answers, CallAnswer, ModelReply, SpokenLine
-from broker.agentloop.dialect import Question
+from broker.agentloop.dialect import ModelQuery
 from broker.agentloop.messages import MessagesDialect, MessagesGathering
 
-ASKED = Question("m-1", "You are.", ())
+ASKED = ModelQuery("m-1", "You are.", ())
 
 
 def heard(*events: dict[str, object]) -> ModelReply | None:

@@ -9,7 +9,7 @@ import pytest
 
 from broker.agentloop.chat import ChatDialect
 from broker.agentloop.conversation import SpokenLine
-from broker.agentloop.dialect import Question
+from broker.agentloop.dialect import ModelQuery
 from broker.agentloop.models import ProviderModels, unanswered
 from broker.errors import LimitError, ModelError
 from broker.harness.outcome import Result
@@ -49,7 +49,7 @@ def models(
     made = ProviderModels(
         client,
         ChatDialect(),
-        lambda: Question("m", "p", ()),
+        lambda: ModelQuery("m", "p", ()),
         lambda actor, text: told.append((actor, text)),
         turns=turns,
     )

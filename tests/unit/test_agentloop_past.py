@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from broker.agentloop.conversation import ModelReply, SpokenLine
-from broker.agentloop.dialect import Question
+from broker.agentloop.dialect import ModelQuery
 from broker.agentloop.messages import MessagesDialect
 from broker.agentloop.past import kept_conversation
 from broker.capabilities.clock import FakeClock
@@ -40,7 +40,7 @@ def recorded(*turns: tuple[str, str, bytes], bodies: bool = True) -> KeptRecords
         transport=recording_transport(httpx2.MockTransport(answer), recorder)
     ) as client:
         for branch, text, said in turns:
-            body: Any = MessagesDialect().body(Question("m", "p", ()), [SpokenLine(text)])
+            body: Any = MessagesDialect().body(ModelQuery("m", "p", ()), [SpokenLine(text)])
             answers.append(said)
             with on_branch(branch):
                 client.post("https://p.test/v1/messages", content=json.dumps(body).encode())

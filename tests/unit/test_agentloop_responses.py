@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.agentloop.conversation import SpokenLine
-from broker.agentloop.dialect import Question
+from broker.agentloop.dialect import ModelQuery
 from broker.agentloop.responses import ResponsesDialect, ResponsesGathering
 
 
@@ -14,7 +14,7 @@ from broker.agentloop.responses import ResponsesDialect, ResponsesGathering
 )
 def test_nothing_is_kept_at_the_provider(model: str, thinks: bool) -> None:
     """Thoughts come back encrypted from the models that have some, and nothing is stored."""
-    body = ResponsesDialect().body(Question(model, "You are.", ()), [])
+    body = ResponsesDialect().body(ModelQuery(model, "You are.", ()), [])
     assert body["store"] is False
     assert ("include" in body) is thinks
 
@@ -30,7 +30,7 @@ def test_thoughts_go_back_as_they_came() -> None:
     reply = hearing.reply()
     assert reply is not None
     assert (reply.text, reply.finish) == ("Yes.", "completed")
-    body = ResponsesDialect().body(Question("m", "p", ()), [SpokenLine("go"), reply])
+    body = ResponsesDialect().body(ModelQuery("m", "p", ()), [SpokenLine("go"), reply])
     assert body["input"][1:] == [thought, said]
 
 

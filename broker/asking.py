@@ -29,7 +29,7 @@ from broker.mailbox import Mailbox, Posted
 from broker.receipt.display import escaped
 from broker.receipt.keys import load_key
 from broker.session import MAIN, Session
-from broker.sessions.asking import AskingSession, Question
+from broker.sessions.asking import AskingSession, OpenQuestion
 from broker.sessions.ground import key_path
 from broker.telling import has_terminal
 
@@ -73,11 +73,12 @@ def asker_for(session: Session, home: Home, say: Callable[[str], object]) -> Ask
     return Asker(session, mailbox, say, terminal)
 
 
-def lines_of(question: Question) -> tuple[str, ...]:
+def lines_of(question: OpenQuestion) -> tuple[str, ...]:
     """
     Return a question as a person reads it, one line for each argument and place.
 
-    >>> q = Question(1, "123456", "main", "pay", "bank", {"to": "B\\x1b"}, (), "`to` is not A", 0)
+    >>> given = {"to": "B\\x1b"}
+    >>> q = OpenQuestion(1, "123456", "main", "pay", "bank", given, (), "`to` is not A", 0)
     >>> print(*lines_of(q), sep="\\n")
     question 1: may `pay` of server `bank` be called with exactly this?
         to = "B\\u001b"
@@ -177,8 +178,8 @@ class Asker:
     ) -> None:
         self._session, self._mailbox, self._say = session, mailbox, say
         self._terminal = terminal
-        self._shown: dict[int, Question] = {}
-        self._new: list[Question] = []
+        self._shown: dict[int, OpenQuestion] = {}
+        self._new: list[OpenQuestion] = []
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = threading.Event()
@@ -201,7 +202,7 @@ class Asker:
         if self._terminal is not None:
             self._terminal.close()
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: OpenQuestion) -> None:
         """Take a new question; returns at once."""
         with self._lock:
             self._new.append(question)
@@ -227,7 +228,7 @@ class Asker:
                 self._take(typed)
             self._tidy()
 
-    def _show(self, question: Question) -> None:
+    def _show(self, question: OpenQuestion) -> None:
         self._shown[question.number] = question
         lines = lines_of(question)
         try:

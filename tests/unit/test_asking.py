@@ -14,7 +14,7 @@ from broker.asking import MAX_SHOWN_CHARS, Asker, AskingTerminal, asker_for, che
 from broker.calls import PathSubject
 from broker.errors import InputError
 from broker.mailbox import Mailbox
-from broker.sessions.asking import AskingSession, Question
+from broker.sessions.asking import AskingSession, OpenQuestion
 from tests.sessionkit import Bench, bench
 
 __all__ = ["bench"]
@@ -22,7 +22,7 @@ __all__ = ["bench"]
 SCOPE = ('tools=pay(to="A")',)
 
 
-def question(**more: object) -> Question:
+def question(**more: object) -> OpenQuestion:
     """Return a question with some fields set."""
     fields: dict[str, object] = {
         "number": 1,
@@ -35,7 +35,7 @@ def question(**more: object) -> Question:
         "reason": "why",
         "asked_at": 0,
     }
-    return Question(**{**fields, **more})  # type: ignore[arg-type]  # tests name what they set
+    return OpenQuestion(**{**fields, **more})  # type: ignore[arg-type]  # tests name what they set
 
 
 def test_a_question_shows_what_is_asked() -> None:

@@ -102,6 +102,10 @@ class Scene:
         self.made += 1
         return f"something-else-{self.made}"
 
+    def free(self) -> str:
+        """Return such a text that names an address too, which no rule does."""
+        return f"{self.fresh()} elsewhere-{self.made}.example"
+
 
 def escapes(
     one: Rule, held: Sequence[Rule], tool: str, server: str | None, world: Callable[[], Scene]
@@ -163,7 +167,7 @@ def _open_end(
     for other in held:
         extra |= {n for n, child in node_of(other).fields.items() if not child.free}
     for name in sorted(extra - named):
-        arguments[name] = world.fresh()
+        arguments[name] = world.free()
         world.labels[name] = Loose()
 
 
@@ -186,7 +190,7 @@ def _value(shape: Shape, miss: Missing, label: str, world: Scene) -> object:
             failed = miss.chosen.get(miss.way, ())
             return None if failed is None else _passing(shape.tests, failed, label, world)
         case Anything():
-            return None if all(other.free for other in miss.others) else world.fresh()
+            return None if all(other.free for other in miss.others) else world.free()
         case Fields():
             return _object(shape, miss, f"{label}.", world)
         case Several():
@@ -236,7 +240,7 @@ def _unlike(narrow: Node, wide: Node, label: str, world: Scene) -> object:
     if wide.free:
         return None
     if narrow.free:
-        return world.fresh()
+        return world.free()
     if narrow.tests:
         for test in wide.tests:
             if satisfiable(narrow.tests, (test,)):

@@ -114,6 +114,13 @@ class AskingSession(Session):
             return _with(refusal, "the person was asked about this very call, and said no")
         return _with(refusal, "the person is being asked: try this very call again later")
 
+    def stop_asking(self) -> None:
+        """Ask no more, and let go of the calls that wait; they stay refused."""
+        self.ask = None
+        with self._lock:
+            for asked in self._asked.values():
+                asked.settled.set()
+
     def open_questions(self) -> tuple[OpenQuestion, ...]:
         """Return the questions without an answer, in their order."""
         with self._lock:

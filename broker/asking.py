@@ -17,6 +17,7 @@ import os
 import select
 import termios
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -29,11 +30,13 @@ from broker.mailbox import Mailbox, Posted
 from broker.receipt.display import escaped
 from broker.receipt.keys import load_key
 from broker.session import MAIN, Session
-from broker.sessions.asking import AskingSession, Question
+from broker.sessions.asking import WAIT_S, AskingSession, OpenQuestion
 from broker.sessions.ground import key_path
 from broker.telling import has_terminal
 
 POLL_S: Final = 0.2
+# Agents whose hook must be answered sooner; a later answer would never reach them.
+SHORT_WAITS_S: Final = {"cline": 1.5}
 MAX_SHOWN_CHARS: Final = 4_000  # of one argument
 HOW: Final = (
     "type `yes {code}` for this one call, `always {code}` for every call that is the same, "
@@ -55,16 +58,25 @@ def check_asking(conceal: Sequence[str]) -> None:
         )
 
 
-def asker_for(session: Session, home: Home, say: Callable[[str], object]) -> Asker | None:
+def asker_for(
+    session: Session, home: Home, say: Callable[[str], object], agent: str = ""
+) -> Asker | None:
     """
     Return what asks for a session: at our terminal, where the agent has not the screen, and
     elsewhere; None where the session asks nothing.
+
+    Args:
+        session: of a run.
+        home: the broker's folders.
+        say: tells the person a line.
+        agent: whose calls wait, as its adapter is named; some wait less than others.
 
     Raises:
         UnverifiableError: the installation's key is unsafe.
     """
     if not isinstance(session, AskingSession):
         return None
+    session.wait_s = SHORT_WAITS_S.get(agent, WAIT_S)
     terminal = None
     if not has_terminal():
         with suppress(OSError):
@@ -73,11 +85,12 @@ def asker_for(session: Session, home: Home, say: Callable[[str], object]) -> Ask
     return Asker(session, mailbox, say, terminal)
 
 
-def lines_of(question: Question) -> tuple[str, ...]:
+def lines_of(question: OpenQuestion) -> tuple[str, ...]:
     """
     Return a question as a person reads it, one line for each argument and place.
 
-    >>> q = Question(1, "123456", "main", "pay", "bank", {"to": "B\\x1b"}, (), "`to` is not A", 0)
+    >>> given = {"to": "B\\x1b"}
+    >>> q = OpenQuestion(1, "123456", "main", "pay", "bank", given, (), "`to` is not A", 0)
     >>> print(*lines_of(q), sep="\\n")
     question 1: may `pay` of server `bank` be called with exactly this?
         to = "B\\u001b"
@@ -120,6 +133,7 @@ class AskingTerminal:
             os.close(self.fd)
             raise OSError("not a terminal")
         self._rest = b""
+        self._lost = False
 
     def show(self, lines: tuple[str, ...]) -> None:
         """Forget the keys that were pressed before, and show some lines."""
@@ -135,9 +149,16 @@ class AskingTerminal:
 
     def line(self, wait_s: float) -> str | None:
         """Return the next line that is typed; None when none came in time."""
-        if not self._in_front() or not select.select([self.fd], [], [], wait_s)[0]:
+        if self._lost or not self._in_front():
+            time.sleep(wait_s)
             return None
-        read = os.read(self.fd, 4_096)
+        try:
+            if not select.select([self.fd], [], [], wait_s)[0]:
+                return None
+            read = os.read(self.fd, 4_096)
+        except OSError:
+            read = b""
+        self._lost = not read  # it was hung up
         self._rest = (self._rest + read)[-4_096:]
         line, newline, rest = self._rest.partition(b"\n")
         if not newline:
@@ -177,8 +198,8 @@ class Asker:
     ) -> None:
         self._session, self._mailbox, self._say = session, mailbox, say
         self._terminal = terminal
-        self._shown: dict[int, Question] = {}
-        self._new: list[Question] = []
+        self._shown: dict[int, OpenQuestion] = {}
+        self._new: list[OpenQuestion] = []
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = threading.Event()
@@ -191,7 +212,7 @@ class Asker:
 
     def end(self) -> None:
         """Ask no more; what is open stays refused."""
-        self._session.ask = None
+        self._session.stop_asking()
         self._over.set()
         self._wake.set()
         if self._thread.ident is not None:
@@ -201,7 +222,7 @@ class Asker:
         if self._terminal is not None:
             self._terminal.close()
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: OpenQuestion) -> None:
         """Take a new question; returns at once."""
         with self._lock:
             self._new.append(question)
@@ -227,7 +248,7 @@ class Asker:
                 self._take(typed)
             self._tidy()
 
-    def _show(self, question: Question) -> None:
+    def _show(self, question: OpenQuestion) -> None:
         self._shown[question.number] = question
         lines = lines_of(question)
         try:

@@ -29,7 +29,7 @@ from broker.conditions import HostIn, Under
 from broker.errors import LimitError
 from broker.globs import path_example, tool_example, tool_matcher
 from broker.hosts import host_matcher, read_url
-from broker.language.rulewitness import World, escapes
+from broker.language.rulewitness import Scene, escapes
 from broker.limits import MAX_RULE_NAMES
 from broker.rules import Rule
 from broker.ticket import Ticket
@@ -224,8 +224,8 @@ class _Search:
 
     # ── what a rule looks at ──
 
-    def _world(self) -> World:
-        return World(self._place, self._address)
+    def _world(self) -> Scene:
+        return Scene(self._place, self._address)
 
     def _place(self, held: Sequence[Under], failed: Sequence[Under]) -> PathSubject | None:
         bounds = self.one.bounds

@@ -176,7 +176,7 @@ def run(
             launch = replace(launch, environ={**given, **recording.handed})
             try:
                 prepared = recording.through(how, launch, how.prepare(launch))
-                asker = asker_for(session, found, streams.say)
+                asker = asker_for(session, found, streams.say, how.name)
                 it = _Run(session, launch, prepared, program, how, child, recording, asker)
                 return _held(it, walls, streams, tried=tried, quiet=quiet)
             finally:

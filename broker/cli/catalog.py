@@ -40,6 +40,7 @@ CHECK_EXAMPLES = f"""\
 \b
 Examples:
   broker catalog check git.toml
+  broker catalog check ./catalogs/team.toml
 
 \b
 {MEANING}

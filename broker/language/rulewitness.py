@@ -80,7 +80,7 @@ class Missing:
 
 
 @dataclass(slots=True)
-class World:
+class Scene:
     """
     What an example stands on; it grows while the example is made.
 
@@ -102,9 +102,13 @@ class World:
         self.made += 1
         return f"something-else-{self.made}"
 
+    def free(self) -> str:
+        """Return such a text that names an address too, which no rule does."""
+        return f"{self.fresh()} elsewhere-{self.made}.example"
+
 
 def escapes(
-    one: Rule, held: Sequence[Rule], tool: str, server: str | None, world: Callable[[], World]
+    one: Rule, held: Sequence[Rule], tool: str, server: str | None, world: Callable[[], Scene]
 ) -> Iterator[tuple[Call, str]]:
     """
     Yield calls of a tool that ``one`` should admit and none of ``held``, each with the typed line.
@@ -123,7 +127,7 @@ def escapes(
     >>> from broker.rules import argument, rule
     >>> a = rule("pay", argument("to", values("A", "B")))
     >>> b = rule("pay", argument("to", values("A")))
-    >>> nowhere = lambda: World(lambda _h, _f: None, lambda _h, _f: None)
+    >>> nowhere = lambda: Scene(lambda _h, _f: None, lambda _h, _f: None)
     >>> [dict(call.arguments) for call, _ in escapes(a, [b], "pay", None, nowhere)]
     [{'to': 'B'}]
     """
@@ -155,7 +159,7 @@ def escapes(
 
 
 def _open_end(
-    case: Fields, held: Sequence[Rule], arguments: dict[str, object], world: World
+    case: Fields, held: Sequence[Rule], arguments: dict[str, object], world: Scene
 ) -> None:
     """Add what `... in intent` lets a rule say nothing of, and others do not admit."""
     named = {name for name, _ in case.of}
@@ -163,11 +167,11 @@ def _open_end(
     for other in held:
         extra |= {n for n, child in node_of(other).fields.items() if not child.free}
     for name in sorted(extra - named):
-        arguments[name] = world.fresh()
+        arguments[name] = world.free()
         world.labels[name] = Loose()
 
 
-def _object(case: Fields, miss: Missing, label: str, world: World) -> dict[str, object] | None:
+def _object(case: Fields, miss: Missing, label: str, world: Scene) -> dict[str, object] | None:
     found: dict[str, object] = {}
     for name, shape in case.of:
         value = _value(shape, miss.into(name), f"{label}{name}", world)
@@ -180,13 +184,13 @@ def _object(case: Fields, miss: Missing, label: str, world: World) -> dict[str, 
     return found
 
 
-def _value(shape: Shape, miss: Missing, label: str, world: World) -> object:
+def _value(shape: Shape, miss: Missing, label: str, world: Scene) -> object:
     match shape:
         case Leaf():
             failed = miss.chosen.get(miss.way, ())
             return None if failed is None else _passing(shape.tests, failed, label, world)
         case Anything():
-            return None if all(other.free for other in miss.others) else world.fresh()
+            return None if all(other.free for other in miss.others) else world.free()
         case Fields():
             return _object(shape, miss, f"{label}.", world)
         case Several():
@@ -194,7 +198,7 @@ def _value(shape: Shape, miss: Missing, label: str, world: World) -> object:
     return None
 
 
-def _several(each: Node, others: Sequence[Node], label: str, world: World) -> list[object] | None:
+def _several(each: Node, others: Sequence[Node], label: str, world: Scene) -> list[object] | None:
     """Return a list with one element for each of the others that some element can miss."""
     found: list[object] = []
     for other in others:
@@ -218,7 +222,7 @@ def _in_line() -> Node:
     return node
 
 
-def _any(node: Node, label: str, world: World) -> object:
+def _any(node: Node, label: str, world: Scene) -> object:
     """Return something that may stand at a node; None: nothing can, or need."""
     if node.free:
         return world.fresh()
@@ -231,12 +235,12 @@ def _any(node: Node, label: str, world: World) -> object:
     return {name: value for name, value in found.items() if value is not None} or None
 
 
-def _unlike(narrow: Node, wide: Node, label: str, world: World) -> object:
+def _unlike(narrow: Node, wide: Node, label: str, world: Scene) -> object:
     """Return something that may stand at one node and not at the other; None: nothing."""
     if wide.free:
         return None
     if narrow.free:
-        return world.fresh()
+        return world.free()
     if narrow.tests:
         for test in wide.tests:
             if satisfiable(narrow.tests, (test,)):
@@ -250,7 +254,7 @@ def _unlike(narrow: Node, wide: Node, label: str, world: World) -> object:
     return _unlike_object(narrow, wide, label, world)
 
 
-def _unlike_object(narrow: Node, wide: Node, label: str, world: World) -> object:
+def _unlike_object(narrow: Node, wide: Node, label: str, world: Scene) -> object:
     whole = _any(narrow, label, world)
     if not isinstance(whole, dict) or not wide.fields:
         return whole
@@ -271,7 +275,7 @@ def _unlike_object(narrow: Node, wide: Node, label: str, world: World) -> object
 # ── one value ──
 
 
-def _passing(held: Sequence[Test], failed: Sequence[Test], label: str, world: World) -> object:
+def _passing(held: Sequence[Test], failed: Sequence[Test], label: str, world: Scene) -> object:
     """Return a value that passes some tests and fails others, in a world that is made so."""
     wanted = [t for t in held if isinstance(t, HostIn)]
     folders = [t for t in held if isinstance(t, Under)]
@@ -314,7 +318,7 @@ def _passing(held: Sequence[Test], failed: Sequence[Test], label: str, world: Wo
     return None
 
 
-def _named(held: Sequence[Test], failed: Sequence[Test], world: World) -> list[str] | None:
+def _named(held: Sequence[Test], failed: Sequence[Test], world: Scene) -> list[str] | None:
     """Return what a text must name so that it fails tests of links; None: nothing does."""
     limits = [set(test.texts) for test in held if isinstance(test, Links)]
     most = set.intersection(*limits) if limits else None

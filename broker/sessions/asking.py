@@ -43,7 +43,7 @@ State = Literal["open", "yes", "no"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenQuestion:
     """
     A refused call, as the person is asked about it.
 
@@ -64,7 +64,7 @@ class Question:
 
 @dataclass(slots=True)
 class _Asked:
-    question: Question
+    question: OpenQuestion
     guard: TicketGuard
     call: Call
     state: State = "open"
@@ -78,7 +78,7 @@ class AskingSession(Session):
     ``ask`` is told of each new question, and must not wait. ``wait_s`` is how long a call waits.
     """
 
-    ask: Callable[[Question], object] | None = None
+    ask: Callable[[OpenQuestion], object] | None = None
     wait_s: float = WAIT_S
 
     def __init__(self, ground: Any) -> None:
@@ -114,7 +114,14 @@ class AskingSession(Session):
             return _with(refusal, "the person was asked about this very call, and said no")
         return _with(refusal, "the person is being asked: try this very call again later")
 
-    def open_questions(self) -> tuple[Question, ...]:
+    def stop_asking(self) -> None:
+        """Ask no more, and let go of the calls that wait; they stay refused."""
+        self.ask = None
+        with self._lock:
+            for asked in self._asked.values():
+                asked.settled.set()
+
+    def open_questions(self) -> tuple[OpenQuestion, ...]:
         """Return the questions without an answer, in their order."""
         with self._lock:
             return tuple(a.question for a in self._asked.values() if a.state == "open")
@@ -203,7 +210,7 @@ class AskingSession(Session):
                 return None
             if could_admit(guard, call, at) is None:
                 return None
-            question = Question(
+            question = OpenQuestion(
                 number=len(self._asked) + 1,
                 code=self._code(),
                 actor=actor,

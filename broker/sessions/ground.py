@@ -83,27 +83,16 @@ class Ground:
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
-    def scope(self, texts: Sequence[str], at: int) -> Scope:
+    def scope(self, texts: Sequence[str], at: int, *, typed: bool = False) -> Scope:
         """
-        Read what a delegation asks for, with what is known of tools here.
-
-        Raises:
-            ScopeError: a text is malformed.
-        """
-        known = self.catalogs
-        return parse_scope(texts, at=at, groups=known.groups(), lookup=known.known)
-
-    def typed_scope(self, texts: Sequence[str], at: int) -> Scope:
-        """
-        Read what a person types while the session runs; unlike a model they may name a policy.
+        Read a scope with what is known of tools here; only what a person typed names policies.
 
         Raises:
             ScopeError, PolicyError: a text is malformed, or names no policy.
         """
-        known = self.catalogs
-        return parse_scope(
-            texts, at=at, groups=known.groups(), policies=self.policies, lookup=known.known
-        )
+        known, policies = self.catalogs, self.policies if typed else None
+        groups, lookup = known.groups(), known.known
+        return parse_scope(texts, at=at, groups=groups, policies=policies, lookup=lookup)
 
     def append(self, kind: str, data: Data, at: int, durable: bool) -> Entry:
         """

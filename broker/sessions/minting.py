@@ -47,7 +47,7 @@ def replace_root(
     if not texts:
         raise InputError("say what the new scope is: with none at all, everything is permitted")
     opened = Intents().open(line, at)
-    scope = ground.typed_scope(texts, at)
+    scope = ground.scope(texts, at, typed=True)
     custody, old = ground.custody, ground.custody.root
     custody.check_room()
     typed = ground.concealer.intent(intent_data(opened))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from broker.authorize import authorize
 from broker.calls import TypedText
 from broker.caveats import tools
-from broker.conditions import Absent, HostIn, InIntent, Range, Under, Values
+from broker.conditions import Absent, Free, HostIn, InIntent, Links, Range, Under, Values
 from broker.difference import difference
 from broker.language.rulecover import rules_cover
 from broker.ticket import mint
@@ -68,6 +68,7 @@ def test_a_ticket_differs_from_itself_in_nothing(step):
 @example(r(((A,), Under("s/.git"))), [r(((A,), Under("s")))])
 @example(r(((A,), InIntent())), [r(rest=True)])
 @example(r(rest=True), [r(((A,), InIntent()), rest=True)])
+@example(r(((A,), X), ((B,), Free())), [r(((A,), X), ((B,), Links(())), rest=True)])
 @example(r(((A,), X), ((A,), InIntent()), ((B,), X), rest=True), [r(((A,), X), rest=True)])
 @example(r(((A,), Values((), (1,)))), [r(((A,), Values((), (), (True,))))])
 @example(r(((A,), HostIn(("*.h.test",)))), [r(((A,), HostIn(("x.h.test",))))])

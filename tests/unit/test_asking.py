@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import threading
 import time
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ from broker.asking import MAX_SHOWN_CHARS, Asker, AskingTerminal, asker_for, che
 from broker.calls import PathSubject
 from broker.errors import InputError
 from broker.mailbox import Mailbox
-from broker.sessions.asking import AskingSession, Question
+from broker.sessions.asking import AskingSession, OpenQuestion
 from tests.sessionkit import Bench, bench
 
 __all__ = ["bench"]
@@ -22,7 +23,7 @@ __all__ = ["bench"]
 SCOPE = ('tools=pay(to="A")',)
 
 
-def question(**more: object) -> Question:
+def question(**more: object) -> OpenQuestion:
     """Return a question with some fields set."""
     fields: dict[str, object] = {
         "number": 1,
@@ -35,7 +36,7 @@ def question(**more: object) -> Question:
         "reason": "why",
         "asked_at": 0,
     }
-    return Question(**{**fields, **more})  # type: ignore[arg-type]  # tests name what they set
+    return OpenQuestion(**{**fields, **more})  # type: ignore[arg-type]  # tests name what they set
 
 
 def test_a_question_shows_what_is_asked() -> None:
@@ -128,8 +129,6 @@ def test_an_answer_at_the_terminal(
     bench: Bench, session: AskingSession, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A typed code lets the call through; keys pressed before, and wrong lines, do nothing."""
-    import threading
-
     terminal = AskingTerminal(screen.name)
     monkeypatch.setattr(terminal, "_in_front", lambda: True)
     screen.types("yes\n" * 3)
@@ -189,6 +188,38 @@ def test_only_a_session_that_asks_has_somebody_who_asks(
     """An ordinary session gets none."""
     assert asker_for(bench.open(), bench.home, print) is None
     assert asker_for(session, bench.home, print) is not None
+
+
+def test_a_terminal_that_is_gone_or_behind_is_not_read(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither spins nor breaks: nothing is typed there."""
+    terminal = AskingTerminal(screen.name)
+    screen.types("yes\n")
+    monkeypatch.setattr(terminal, "_in_front", lambda: False)
+    began = time.monotonic()
+    assert terminal.line(0.05) is None
+    assert time.monotonic() - began >= 0.05
+    monkeypatch.setattr(terminal, "_in_front", lambda: True)
+    assert terminal.line(1) == "yes"
+    monkeypatch.setattr(os, "read", lambda *_: b"")
+    screen.types("x\n")
+    assert terminal.line(1) is None
+    began = time.monotonic()
+    assert terminal.line(0.05) is None
+    assert time.monotonic() - began >= 0.05
+
+
+def test_calls_that_wait_are_let_go_at_the_end(bench: Bench, session: AskingSession) -> None:
+    """The run need not wait for the person; and Cline's calls wait less than its deadline."""
+    session.wait_s = 30
+    asking = asker(bench, session, None, [])
+    threading.Timer(0.1, asking.end).start()
+    began = time.monotonic()
+    assert not session.decide("pay", {"to": "B"}).allowed
+    assert time.monotonic() - began < 10
+    assert asker_for(session, bench.home, print, "cline") is not None
+    assert session.wait_s < 2.5
 
 
 def test_what_is_no_terminal(bench: Bench) -> None:

@@ -149,7 +149,7 @@ def test_a_person_answers_and_the_agent_cannot(tmp_path: Path) -> None:
         start_new_session=True,
     )
     until = time.monotonic() + 90
-    while not (work / "ready.txt").exists() and time.monotonic() < until:
+    while not (work / "ready.txt").exists() and run.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
     assert "the person is being asked" in (work / "first.txt").read_text()
     for tried in ("inside.txt", "spawned.txt"):

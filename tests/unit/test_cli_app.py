@@ -12,7 +12,8 @@ from tests.console import Console
 
 GROUPS = {
     "scope": ("show", "check"),
-    "policy": ("list", "show", "check"),
+    "policy": ("list", "show", "check", "explain", "test", "diff"),
+    "catalog": ("draft", "check", "show"),
     "ticket": ("show", "attenuate", "verify"),
     "runs": ("list", "show", "events", "checkpoints", "graph", "export", "scrub", "gc"),
     "key": ("show", "new", "rotate", "archive"),

@@ -7,7 +7,7 @@ import pytest
 from broker.authorize import authorize
 from broker.calls import Call, PathSubject, TypedText, UrlSubject
 from broker.caveats import rules, tools
-from broker.language.rulewitness import World, escapes
+from broker.language.rulewitness import Scene, escapes
 from broker.rules import Rule
 from broker.scope import parse_scope
 from broker.ticket import mint
@@ -22,9 +22,9 @@ def read(text: str) -> Rule:
     return rules(caveat.value)[0]
 
 
-def world() -> World:
+def world() -> Scene:
     """A world where each folder has a file of its own, and each host is reached."""
-    return World(
+    return Scene(
         lambda held, failed: PathSubject("", "p", "read", (f"{held[-1].folder}/only/",)),
         lambda held, failed: UrlSubject(
             "", "https://h.test/", "https", "h.test", 443, ("h.test", "h.test:443")

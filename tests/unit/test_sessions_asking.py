@@ -10,7 +10,7 @@ import pytest
 from broker.errors import InputError, StoreError
 from broker.intent import TypedLine
 from broker.session import Session
-from broker.sessions.asking import MAX_QUESTIONS, MAX_WRONG, AskingSession, Question
+from broker.sessions.asking import MAX_QUESTIONS, MAX_WRONG, AskingSession, OpenQuestion
 from tests.sessionkit import Bench, bench, drop
 
 __all__ = ["bench"]
@@ -27,7 +27,7 @@ class Asked:
     """A session that asks, and what it asked; ``answer`` is typed at once, if there is one."""
 
     def __init__(self, bench: Bench, scope: tuple[str, ...] = SCOPE, **more: Any) -> None:
-        self.questions: list[Question] = []
+        self.questions: list[OpenQuestion] = []
         self.answer = ""
         self.session = AskingSession.open(
             scope, workspace=bench.workspace, home=bench.home, outside=bench.outside, **more
@@ -36,7 +36,7 @@ class Asked:
         self.session.wait_s = 0.02
         self.session.ask = self.hear
 
-    def hear(self, question: Question) -> None:
+    def hear(self, question: OpenQuestion) -> None:
         self.questions.append(question)
         if self.answer:
             self.session.answered(typed(self.answer.replace("CODE", question.code)))
@@ -125,7 +125,7 @@ def test_a_call_waits_for_its_answer(bench: Bench) -> None:
     asked = Asked(bench)
     asked.session.wait_s = 20
 
-    def later(question: Question) -> None:
+    def later(question: OpenQuestion) -> None:
         line = typed(f"yes {question.code}")
         threading.Timer(0.05, asked.session.answered, (line,)).start()
 

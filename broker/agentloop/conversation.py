@@ -76,11 +76,11 @@ Piece = SpokenLine | ModelReply | Answers
 
 
 @dataclass(slots=True)
-class Conversation:
+class Dialogue:
     """
     What was said so far, oldest first.
 
-    >>> talk = Conversation()
+    >>> talk = Dialogue()
     >>> talk.say("look"); talk.due
     True
     >>> talk.add(ModelReply("", (AskedCall("c1", "read", {}),), "chat", ())); talk.due

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from broker.agentloop.conversation import Conversation, ModelReply
+from broker.agentloop.conversation import Dialogue, ModelReply
 from broker.agentloop.dialect import ApiDialect, Question
 from broker.errors import LimitError, ModelError
 from broker.harness.outcome import Result
@@ -76,14 +76,14 @@ class ProviderModels:
     dialect: ApiDialect
     question: Callable[[], Question]
     tell: Callable[[str, str], object]
-    talk: Conversation = field(default_factory=Conversation)
+    talk: Dialogue = field(default_factory=Dialogue)
     turns: int = MAX_AGENT_TURNS
 
     def model(self, prompt: str | None = None, actor: str = MAIN) -> TalkingModel:
         """Return the model that answers a prompt; without one, that of the first agent."""
         talk = self.talk
         if prompt is not None:
-            talk = Conversation()
+            talk = Dialogue()
             talk.say(prompt)
         return TalkingModel(self, actor, talk, self.turns)
 
@@ -94,7 +94,7 @@ class TalkingModel:
 
     models: ProviderModels
     actor: str
-    talk: Conversation
+    talk: Dialogue
     left: int
 
     def turn(self, results: Sequence[Result]) -> Turn | None:

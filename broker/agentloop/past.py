@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker.agentloop.chat import ChatDialect
-from broker.agentloop.conversation import Conversation
+from broker.agentloop.conversation import Dialogue
 from broker.agentloop.dialect import ApiDialect, gathered
 from broker.agentloop.messages import MessagesDialect
 from broker.agentloop.responses import ResponsesDialect
@@ -31,7 +31,7 @@ _DIALECTS: Final[Mapping[str, ApiDialect]] = MappingProxyType(
 )
 
 
-def kept_conversation(kept: KeptRecords, sid: str) -> Conversation:
+def kept_conversation(kept: KeptRecords, sid: str) -> Dialogue:
     """
     Return the first agent's conversation of a session.
 
@@ -57,7 +57,7 @@ def kept_conversation(kept: KeptRecords, sid: str) -> Conversation:
             "is not there"
         )
     dialect = _DIALECTS[last.api]
-    talk = Conversation(dialect.pieces(json.loads(kept.body(last.body))))
+    talk = Dialogue(dialect.pieces(json.loads(kept.body(last.body))))
     for record in kept.records:
         if isinstance(record, ProviderResponse) and record.id == last.id:
             if record.failure is not None or record.body is None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from posixpath import join
 from typing import Any, Final, Protocol
 
-from broker.agentloop.conversation import Conversation
+from broker.agentloop.conversation import Dialogue
 from broker.agentloop.dialect import Question, ToldTool
 from broker.agentloop.models import ProviderClient, ProviderModels
 from broker.agentloop.providers import ModelChoice
@@ -40,7 +40,8 @@ from broker.scope import render
 from broker.session import Session
 from broker.sessions.custody import FIRST
 from broker.sessions.following import Earlier
-from broker.sessions.ground import Outside, typed_scope
+from broker.sessions.ground import Outside
+from broker.sessions.typedscope import typed_scope
 from broker.ticket import Ticket, describe
 
 NAME: Final = "broker-agent"
@@ -102,7 +103,7 @@ class Sitting:
     around: Surroundings
     texts: Sequence[str] = ()
     before: Earlier | None = None
-    talk: Conversation = field(default_factory=Conversation)
+    talk: Dialogue = field(default_factory=Dialogue)
     turns: int = MAX_AGENT_TURNS
     over: bool = False
     ended: list[Session] = field(default_factory=list)

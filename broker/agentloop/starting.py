@@ -22,7 +22,7 @@ from typing import Final
 from urllib.request import getproxies
 
 from broker.agentloop.clients import OfficialClient, official_client, outbound
-from broker.agentloop.conversation import Conversation
+from broker.agentloop.conversation import Dialogue
 from broker.agentloop.past import kept_conversation
 from broker.agentloop.prompt import prompt_text
 from broker.agentloop.providers import ModelChoice, chosen_model, endpoints
@@ -191,16 +191,14 @@ def _seated(
     return sitting
 
 
-def _earlier(
-    asked: AgentAsked, world: Capabilities, home: Home
-) -> tuple[Earlier | None, Conversation]:
+def _earlier(asked: AgentAsked, world: Capabilities, home: Home) -> tuple[Earlier | None, Dialogue]:
     """Return the session that is gone on with, and what was said in it."""
     finish(home)
     for old in seal_abandoned(home, own_key(home), world.clock.now_ns):
         if old.fault:
             world.terminal.write_error(f"broker: abandoned session {old.sid}: {old.fault}\n")
     if asked.resume is None:
-        return None, Conversation()
+        return None, Dialogue()
     before = earlier_session(asked.resume, home)
     records = read_records(world.fs.below(os.path.join(home.sessions, before.sid, RECORDS)))
     return before, kept_conversation(records, before.sid)

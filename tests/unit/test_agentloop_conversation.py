@@ -6,7 +6,7 @@ from broker.agentloop.conversation import (
     STOPPED,
     Answers,
     AskedCall,
-    Conversation,
+    Dialogue,
     ModelReply,
     SpokenLine,
 )
@@ -18,7 +18,7 @@ ASKING = ModelReply("I look.", CALLS, "chat", ({"role": "assistant"},))
 
 def test_results_answer_calls_in_their_order() -> None:
     """Each result belongs to its call, and says whether it went well."""
-    talk = Conversation([SpokenLine("go"), ASKING])
+    talk = Dialogue([SpokenLine("go"), ASKING])
     assert (talk.due, talk.waiting) == (False, CALLS)
     talk.answer([Result("done", "one"), Result("refused", "no")])
     last = talk.pieces[-1]
@@ -32,7 +32,7 @@ def test_results_answer_calls_in_their_order() -> None:
 
 def test_a_turn_that_was_stopped_leaves_no_call_without_an_answer() -> None:
     """What a person says next goes behind the answers that say so."""
-    talk = Conversation([SpokenLine("go"), ASKING])
+    talk = Dialogue([SpokenLine("go"), ASKING])
     talk.say("something else")
     _, _, answers, said = talk.pieces
     assert isinstance(answers, Answers)
@@ -42,9 +42,7 @@ def test_a_turn_that_was_stopped_leaves_no_call_without_an_answer() -> None:
 
 def test_results_without_calls_are_said() -> None:
     """A check that failed after the last word is told as text."""
-    talk = Conversation(
-        [SpokenLine("go"), ModelReply("Done.", (), "chat", ({"role": "assistant"},))]
-    )
+    talk = Dialogue([SpokenLine("go"), ModelReply("Done.", (), "chat", ({"role": "assistant"},))])
     talk.answer([])
     assert not talk.due
     talk.answer([Result("failed", "the check failed")])
@@ -53,6 +51,6 @@ def test_results_without_calls_are_said() -> None:
 
 def test_a_reply_without_content_leaves_nothing() -> None:
     """An API does not take back what is empty, so it is not kept."""
-    talk = Conversation([SpokenLine("go")])
+    talk = Dialogue([SpokenLine("go")])
     talk.add(ModelReply("", (), "chat", ()))
     assert talk.pieces == [SpokenLine("go")]

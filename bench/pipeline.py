@@ -114,6 +114,7 @@ def rows(root: str) -> list[tuple[str, float]]:
     result = CallHook("r", "result", lambda call: None)
     hooked, both = pipeline(root, hook), pipeline(root, hook, result)
     decide = partial(held.decide, "read", ARGUMENTS, call="", ticket="", actor="")
+    answer, read = bare.approver.answer, bare.approver.resolver.resolve("read", ARGUMENTS)
     whole = spent_us(lambda: bare.call(asked, CALLER, "c"))
     ticket = spent_us(decide)
     return [
@@ -122,7 +123,7 @@ def rows(root: str) -> list[tuple[str, float]]:
         ("freeze and hash", spent_us(lambda: freeze(ARGUMENTS))),
         ("thaw, four times", 4 * spent_us(frozen.thaw)),
         ("locate the path, twice", 2 * spent_us(lambda: bare.files.locate("src/a.py"))),
-        ("the permission rules", spent_us(lambda: bare.approver.answer("read", ARGUMENTS, "auto"))),
+        ("the permission rules", spent_us(partial(answer, "read", ARGUMENTS, "auto", read))),
         ("the ticket: resolve and decide", ticket),
         ("a whole call", whole),
         ("what the pipeline adds", whole - ticket),

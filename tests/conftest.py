@@ -35,6 +35,8 @@ MAY_BE_SKIPPED = {
     "the MCP conformance suite is not installed",
     "the MCP conformance suite needs Node.js 22 or newer",
     "the MCP server for files is not installed",
+    "the MCP server for git is not installed",
+    "the MCP server for pages is not installed",
     "mounting a small file system takes root",
     "no small file system can be mounted here",
     "only root can give a file away",

@@ -40,7 +40,8 @@ from broker.scope import render
 from broker.session import Session
 from broker.sessions.custody import FIRST
 from broker.sessions.following import Earlier
-from broker.sessions.ground import Outside, typed_scope
+from broker.sessions.ground import Outside
+from broker.sessions.typedscope import typed_scope
 from broker.ticket import Ticket, describe
 
 NAME: Final = "broker-agent"

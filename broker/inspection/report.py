@@ -44,8 +44,8 @@ from broker.redaction.hiding import Hider
 from broker.redaction.trees import hide_object
 from broker.resolve import canonical_digest
 from broker.scope import parse_scope, render
-from broker.sessions.ground import POLICIES
 from broker.sessions.records import DISTRIBUTION
+from broker.sessions.typedscope import POLICIES
 
 FORMAT: Final = "broker.inspect.runtime/2"
 _DAY_NS: Final = 86_400 * 10**9

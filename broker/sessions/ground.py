@@ -28,7 +28,6 @@ from broker.events import Bus, CheckpointFailed, Event, SessionSealed
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
-from broker.policy import policy_loader
 from broker.receipt import disk
 from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path
@@ -39,7 +38,7 @@ from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
-from broker.scope import Policies, Scope, parse_scope, render
+from broker.scope import Scope, parse_scope, render
 from broker.sessions.alive import Alive
 from broker.sessions.checkpointfiles import checkpointer
 from broker.sessions.checkpointing import Checkpointer
@@ -47,10 +46,10 @@ from broker.sessions.conceal import Concealer, concealed_names
 from broker.sessions.custody import Custody
 from broker.sessions.past import Past
 from broker.sessions.records import Data, intent_data, opening_data, ticket_data
+from broker.sessions.typedscope import POLICIES, typed_scope
 from broker.ticket import mint, session_key
 
 LEVEL: Final = "signed"  # what a session promises of its receipt
-POLICIES: Final = "policies"
 SID_BYTES: Final = 16
 
 Randomness = Callable[[int], bytes]
@@ -79,7 +78,7 @@ class Ground:
     outside: Outside
     at: int
     concealer: Concealer
-    policies: Policies
+    home: Home
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -90,9 +89,10 @@ class Ground:
         Raises:
             ScopeError, PolicyError: a text is malformed, or names no policy.
         """
-        known, policies = self.catalogs, self.policies if typed else None
-        groups, lookup = known.groups(), known.known
-        return parse_scope(texts, at=at, groups=groups, policies=policies, lookup=lookup)
+        if typed:
+            return typed_scope(texts, at=at, home=self.home, catalogs=self.catalogs)
+        known = self.catalogs
+        return parse_scope(texts, at=at, groups=known.groups(), lookup=known.known)
 
     def append(self, kind: str, data: Data, at: int, durable: bool) -> Entry:
         """
@@ -210,18 +210,6 @@ def new_sid(randomness: Randomness = os.urandom) -> str:
     return b32encode(randomness(SID_BYTES)).decode().rstrip("=").lower()
 
 
-def typed_scope(texts: Sequence[str], *, at: int, home: Home, catalogs: Catalogs) -> Scope:
-    """
-    Read what a person typed, as a session does that begins at this instant.
-
-    Raises:
-        ScopeError, PolicyError: a text is malformed, or a policy is missing.
-    """
-    groups = catalogs.groups()
-    policies = policy_loader((home.config / POLICIES,), groups=groups)
-    return parse_scope(texts, at=at, groups=groups, policies=policies, lookup=catalogs.known)
-
-
 def begin(
     texts: Sequence[str],
     *,
@@ -302,7 +290,7 @@ def begin(
         outside,
         at,
         concealer,
-        policy_loader((home.config / POLICIES,), groups=catalogs.groups()),
+        home,
         opened,
         scope.warnings,
     )
@@ -355,7 +343,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         outside,
         past.at,
         concealer,
-        policy_loader((home.config / POLICIES,), groups=catalogs.groups()),
+        home,
     )
 
 

@@ -101,7 +101,8 @@ AGENT_LOOP: Mapping[str, frozenset[str]] = {
     "broker.scope": frozenset({"render"}),
     "broker.sessions.custody": frozenset({"FIRST"}),
     "broker.sessions.following": frozenset({"Earlier"}),
-    "broker.sessions.ground": frozenset({"Outside", "typed_scope"}),
+    "broker.sessions.ground": frozenset({"Outside"}),
+    "broker.sessions.typedscope": frozenset({"typed_scope"}),
     "broker.ticket": frozenset({"Ticket", "describe"}),
 }
 # Its modules that reach the world by libraries of others, and the one that puts all together: they

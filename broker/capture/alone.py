@@ -66,9 +66,7 @@ def record(
         # What an agent needs for this run, a copy of a key perhaps, goes when the run is over.
         where = cwd or Path.cwd()
         launch = Launch(tuple(command), given, where, Path(made), Path(os.devnull))
-        recording = begins(
-            True, found.runs, launch, adapter, streams.say, closed=found.own()
-        )
+        recording = begins(True, found.runs, launch, adapter, streams.say, closed=found.own())
         if isinstance(recording, NotRecorded):
             raise TraceError("nothing can be recorded, and nothing was started")
         if not quiet:

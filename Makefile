@@ -49,9 +49,25 @@ attacks: $(READY) ## every attack of the catalogue, and how many are mounted
 	@$(PYTEST) tests/attacks
 	@$(PY) -m tests.attacks.catalogue
 
+# The agents as tests/agents/package-lock.json names them, in the environment. Nothing that a package
+# brings is run when it is installed, but for the two that put their own program in its place.
+AGENTS  := $(VENV)/agents
+NAMED   := tests/agents/package.json tests/agents/package-lock.json
+NPM     := npm --no-audit --no-fund --no-update-notifier --loglevel=error --prefix $(CURDIR)/$(AGENTS)
+PLACED  := @anthropic-ai/claude-code opencode-ai
+
+$(AGENTS)/.ready: $(NAMED) | $(READY)
+	@command -v npm >/dev/null || { \
+	    echo 'the agents are installed by npm, which comes with Node.js 20 or newer: install it,'; \
+	    echo 'or test those that are on the path with: $(PYTEST) -m agent tests/agents'; exit 1; }
+	@echo 'setting up $(AGENTS): 2 GB, some minutes'
+	@mkdir -p $(AGENTS) && cp $(NAMED) $(AGENTS)/ && \
+	$(NPM) install --ignore-scripts --no-save && $(NPM) rebuild $(PLACED) && touch $@
+
 .PHONY: test-agents
-test-agents: $(READY) ## only the tests that drive an agent installed on this machine
-	@$(PYTEST) -m agent tests/agents tests/sandbox -ra
+test-agents: $(READY) $(AGENTS)/.ready ## the tests that drive real agents, in the versions of a lock file
+	@PATH="$(CURDIR)/$(AGENTS)/node_modules/.bin:$$PATH" \
+	    $(PYTEST) -m agent tests/agents tests/sandbox -ra
 
 .PHONY: lint
 lint: $(READY) ## style, format, types and the direction of imports
@@ -72,6 +88,7 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/run.py
 	@$(PY) bench/receipts.py
 	@$(PY) bench/pipeline.py
+	@$(PY) bench/traces.py
 	@$(PY) bench/recording.py
 
 .PHONY: bench-agentdojo

@@ -4,15 +4,16 @@ Measure what the broker costs each agent per tool call, and print a table.
 Every installed agent runs against the scripted model on loopback, as for its canary. One figure is
 the time between the end of a scripted answer and the agent's next request, so it is the whole way
 of one call: the agent, its hook, the session with its durable receipt, and the tool itself. Four
-arms take turns in every round, and differ in nothing but the command of the hook:
+arms take turns in every round, and differ in nothing but the command of the hooks, before a call
+and after it:
 
     none     no hook
     true     /bin/true, the least a hook can be
     python   an interpreter that starts and leaves, the least that ours could be
     ours     the hook of a run, under a scope that permits the calls
 
-Agents that are held in their own process have no command: there `true` is a plugin that does
-nothing, and `python` is left out.
+Agents that are held by a plugin have no command: there `true` is a plugin that does nothing, and
+`python` is left out.
 
     python bench/agents.py                    every installed agent, five rounds (ten minutes)
     python bench/agents.py claude qwen        these
@@ -62,6 +63,8 @@ PATIENCE_S = 240
 SETTLING = 2  # the first calls of a process are not counted
 PROMPT = "[script bench] go on"
 IDLE = {
+    "broker-cline.js": "export default { name: 'x', manifest: { capabilities: ['hooks'] }, "
+    "hooks: { beforeTool: () => ({ policy: { autoApprove: true } }) } }",
     "broker-pi.mjs": "export default async function () {}",
     "broker-opencode.mjs": "export const Broker = async () => "
     '({ config: async (config) => { delete config.permission["**"] } })',
@@ -101,10 +104,10 @@ def call(canary: Canary, workspace: Path, number: int) -> tuple[str, Mapping[str
     tool, given = canary.call
     if isinstance(given, Text):
         return "exec_command", {"cmd": f"true {number}"}
-    (name,) = given
+    ((name, before),) = given.items()
     file = workspace / f"f{number}.txt"
     file.write_text("x\n")
-    return tool, {name: str(file)}
+    return tool, {name: [{"path": str(file)}] if isinstance(before, list) else str(file)}
 
 
 @contextlib.contextmanager
@@ -122,7 +125,8 @@ def arm(name: str, agent: str) -> Iterator[None]:
                 patches.enter_context(mock.patch.object(holder, attribute, put))
 
         if name in commands:
-            patch(room, "hook_command", lambda *_: commands[name])
+            patch(room, "hook_command", lambda *_, **__: commands[name])
+            patch(room, "telling_command", lambda *_, **__: commands[name])
         if name == "none":
             patch(room, "with_hooks", lambda settings, *_: dict(settings))
             patch(room, "hooks_file", lambda *_: {"version": 1, "hooks": {}})
@@ -211,7 +215,7 @@ def measure(
     """
     shown = ""
     room = importlib.import_module(PROGRAMS[agent].partition(":")[0])
-    in_process = not hasattr(room, "hook_command")
+    in_process = hasattr(room, "Plugged")
     arms = [name for name in ARMS if not in_process or name in ("true", "ours")]
     found: dict[str, list[float]] = {CANARY_S: [], **{name: [] for name in arms}}
     for round_ in range(rounds):

@@ -164,3 +164,27 @@ def echo(method: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[s
         result = {"tools": [{"name": "look"}, {"name": "drop"}]}
     head = {"Content-Type": "application/json", "Mcp-Session-Id": "s-1"}
     return 200, head, [answer(asked["id"], **result)]
+
+
+def notes(method: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], Any]:
+    """Answer as the server of tests for agents does on standard streams: `look` and `drop`."""
+    if method != "POST":
+        return 405, {}, [b""]
+    asked = json.loads(body)
+    if "id" not in asked or "method" not in asked:
+        return 202, {}, []
+    what, params = asked["method"], asked.get("params") or {}
+    result: dict[str, object] = {}
+    if what == "initialize":
+        result = {
+            "protocolVersion": params.get("protocolVersion", "2025-06-18"),
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "notes", "version": "1"},
+        }
+    elif what == "tools/list":
+        schema = {"type": "object", "properties": {}}
+        tools = [{"name": n, "description": n, "inputSchema": schema} for n in ("look", "drop")]
+        result = {"tools": tools}
+    elif what == "tools/call":
+        result = {"content": [{"type": "text", "text": f"{params['name']} was called"}]}
+    return 200, {"Content-Type": "application/json"}, [answer(asked["id"], **result)]

@@ -31,6 +31,8 @@ def allowed(limits: Limits, call: Asked, line: str, spent: int, tools: Mapping[s
     if limits.calls is not None and spent >= limits.calls:
         return False
     entry = tools.get(call.tool, {})
+    if not readable(call, entry):
+        return False
     if call.tool in limits.names:
         return True
     if limits.reads and entry.get("effect") in ("read", "none"):
@@ -53,11 +55,36 @@ def fits(limited: ToolLimits, call: Asked, line: str, entry: Mapping[str, dict])
             if any(not limit.optional for limit in mine.values()):
                 return False
         elif mine:
-            if not value_fits(name, value, mine, role if isinstance(role, dict) else {}, line):
+            if not value_fits(name, value, mine, as_table(role), line):
                 return False
         elif not open_anyway(role, value, line, limited.rest):
             return False
     return True
+
+
+def readable(call: Asked, entry: Mapping[str, dict]) -> bool:
+    """Whether what a catalog says to be an object, or a list of objects, is one."""
+    for name, role in entry.get("arguments", {}).items():
+        value = call.arguments.get(name)
+        if "fields" in as_table(role) and not nothing(value):
+            items = value if isinstance(value, list) else [value]
+            if not all(isinstance(item, dict) for item in items):
+                return False
+    return True
+
+
+def as_table(role: object) -> dict[str, Any]:
+    """Return what a catalog says of an argument, which may be one word."""
+    return role if isinstance(role, dict) else {"role": role}
+
+
+def address_forms(address: str) -> Iterator[str]:
+    """Yield the ways to write an address that a limit names: with a scheme, and a last slash."""
+    schemes = ("",) if "://" in address else ("", "https://", "http://")
+    for full in (scheme + address for scheme in schemes):
+        yield full
+        if not re.search(r"[/?#]", full.partition("://")[2] or full):
+            yield full + "/"
 
 
 def nothing(value: object) -> bool:
@@ -94,7 +121,11 @@ def value_fits(
             not nothing(item) and value_fits(name, item, mine, one, line) for item in value
         )
     if here is not None:
-        return not isinstance(value, list | dict) and meets(here, value, line)
+        if isinstance(value, list | dict):
+            return False
+        if role.get("role") == "address" and here.kind == "among":
+            return value in {form for v in here.values for form in address_forms(str(v))}
+        return meets(here, value, line)
     if not isinstance(value, dict):
         return False
     for key in {*value, *(way.split(".")[1] for way in mine)}:

@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 
 from bench.agentdojo.harms import effects, reached
-from bench.agentdojo.limits import Level, Limits
+from bench.agentdojo.limits import Level
 from bench.agentdojo.spelling import Bench
 from bench.agentdojo.tasks import Asked, Suite, Task
-
-Seen = Callable[[Limits, Task, Asked, int, bool], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Figures:
         return {**asdict(self), **shares}
 
 
-def measure(level: Level, suite: Suite, bench: Bench, seen: Seen | None = None) -> Figures:
+def measure(level: Level, suite: Suite, bench: Bench) -> Figures:
     """
     Return the figures of one level in one suite.
 
@@ -67,12 +65,11 @@ def measure(level: Level, suite: Suite, bench: Bench, seen: Seen | None = None) 
         level: how limits are got.
         suite: its tasks and attacks.
         bench: what is known of its tools.
-        seen: is told of each call that was decided, with the answer.
     """
-    return sum((_task(level, user, suite, bench, seen) for user in suite.users), Figures())
+    return sum((_task(level, user, suite, bench) for user in suite.users), Figures())
 
 
-def _task(level: Level, user: Task, suite: Suite, bench: Bench, seen: Seen | None) -> Figures:
+def _task(level: Level, user: Task, suite: Suite, bench: Bench) -> Figures:
     limits = level.make(user, suite.needed, bench.known)
     gate = bench.gate(limits, user.line)
     answers: dict[tuple[str, int], bool] = {}
@@ -81,8 +78,6 @@ def _task(level: Level, user: Task, suite: Suite, bench: Bench, seen: Seen | Non
         key = (repr((call.tool, call.arguments)), spent)
         if key not in answers:
             answers[key] = gate.admits(call, spent)
-            if seen is not None:
-                seen(limits, user, call, spent, answers[key])
         return answers[key]
 
     own = _in_turn(user.calls, admits)

@@ -18,7 +18,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,6 @@ from bench.agentdojo.tasks import (  # noqa: E402 - as above
     Asked,
     Missing,
     Suite,
-    Task,
     dojo_suites,
     suites_of,
 )
@@ -57,18 +57,18 @@ def told(text: str) -> None:
 
 
 class Check:
-    """Holds each decision against the naive one, and keeps those that differ."""
+    """Holds each decision under one catalog against the naive one, and keeps those that differ."""
 
     def __init__(self, catalog: str) -> None:
         self.calls = 0
-        self.differing: list[tuple[str, str, Asked, bool]] = []
+        self.differing: list[tuple[Asked, bool, str]] = []
         self._tools = naive.roles(CATALOGS / f"{catalog}.toml")
 
-    def seen(self, limits: Limits, task: Task, call: Asked, spent: int, allowed: bool) -> None:
+    def seen(self, limits: Limits, line: str, call: Asked, spent: int, allowed: bool) -> None:
         """Compare one decision."""
         self.calls += 1
-        if naive.allowed(limits, call, task.line, spent, self._tools) != allowed:
-            self.differing.append((task.suite, task.name, call, allowed))
+        if naive.allowed(limits, call, line, spent, self._tools) != allowed:
+            self.differing.append((call, allowed, line))
 
 
 def levels_of(names: Iterable[str] | None) -> dict[str, Level]:
@@ -77,7 +77,7 @@ def levels_of(names: Iterable[str] | None) -> dict[str, Level]:
 
 
 def dojo(
-    suites: Mapping[str, Suite], levels: Mapping[str, Level], bench: Bench, check: Check | None
+    suites: Mapping[str, Suite], levels: Mapping[str, Level], bench: Bench
 ) -> dict[str, dict[str, Figures]]:
     """Return AgentDojo's figures by level and suite."""
     found: dict[str, dict[str, Figures]] = {}
@@ -85,17 +85,16 @@ def dojo(
         found[key] = {}
         for name, suite in suites.items():
             told(f"AgentDojo, {key}: {name}")
-            found[key][name] = measure(level, suite, bench, check.seen if check else None)
+            found[key][name] = measure(level, suite, bench)
     return found
 
 
 def runs(
-    beside: Path, file: str, catalog: str, levels: Mapping[str, Level], workspace: Path
+    beside: Path, file: str, catalog: str, levels: Mapping[str, Level], bench: Bench
 ) -> dict[str, dict[str, RunFigures]]:
     """Return the figures of a file of recorded runs, by level and suite."""
     suites = suites_of(beside / f"{catalog}.json")
     all_runs = list(recorded(beside / f"{file}_traces.jsonl.gz"))
-    bench = Bench.of(catalog, workspace)
     found: dict[str, dict[str, RunFigures]] = {}
     for key, level in levels.items():
         if key in ON_RUNS:
@@ -132,57 +131,56 @@ def main(given: list[str] | None = None) -> int:
         return 2
     suites = {n: s for n, s in suites.items() if chosen.suite is None or n in chosen.suite}
     levels = levels_of(chosen.level)
-    check = Check("agentdojo") if chosen.check else None
     kept: dict[str, object] = {"tasks": where}
+    checks = {name: Check(name) for name in ("agentdojo", "agentdyn", "taubench") if chosen.check}
     with tempfile.TemporaryDirectory(prefix="agentdojo-") as made:
-        workspace = Path(made)
-        bench = Bench.of("agentdojo", workspace)
-        measured = dojo(suites, levels, bench, check)
-        suite = suites.get("banking") or next(iter(suites.values()))
+
+        def bench_of(catalog: str) -> Bench:
+            return Bench.of(catalog, Path(made), checks[catalog].seen if checks else None)
+
+        bench = bench_of("agentdojo")
+        measured = dojo(suites, levels, bench)
         kept["agentdojo"] = _as_json(measured)
-        told("")
+        suite = suites.get("banking") or next(iter(suites.values()))
         shown: list[Callable[[], Iterable[str]]] = [
             lambda: [f"AgentDojo, from {where}"],
             lambda: table.head(levels, measured),
             lambda: table.suites(measured),
             lambda: table.how(levels, suite.users[0], suite, bench.known),
         ]
-        shop = {}
         if beside is not None and chosen.suite is None:
             for name, file, catalog in RECORDED:
-                found = runs(beside, file, catalog, levels, workspace)
+                found = runs(beside, file, catalog, levels, bench_of(catalog))
                 if found:
                     kept[file] = _as_json(found)
                     shown.append(lambda n=name, f=found: table.recorded_runs(n, f))
             told("tau-bench")
-            shop = isolation(beside / "taubench.json", Bench.of("taubench", workspace))
-            kept["taubench"] = {
-                n: [f.tasks, f.whole, f.foreign, f.refused] for n, f in shop.items()
-            }
-            shown.append(lambda: table.shops(shop))
-        if shop:  # with the tasks of the package alone there are fewer pairs
-            shown.append(lambda: table.targets(measured, shop))
+            shop = isolation(beside / "taubench.json", bench_of("taubench"))
+            kept["taubench"] = {n: asdict(f) for n, f in shop.items()}
+            shown += [lambda: table.shops(shop), lambda: table.targets(measured, shop)]
         told("")
         if sys.stderr.isatty():
             print("\r", end="", file=sys.stderr)
         print("\n\n".join("\n".join(part()) for part in shown))
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    return 0 if check is None else _checked(check)
+    return _checked(checks.values())
 
 
 def _as_json(measured: Mapping[str, Mapping[str, Figures | RunFigures]]) -> dict[str, object]:
     return {k: {n: f.as_json() for n, f in by.items()} for k, by in measured.items()}
 
 
-def _checked(check: Check) -> int:
-    print(
-        f"\nthe naive reading agrees on {check.calls - len(check.differing):,} of {check.calls:,}"
-    )
-    for suite, task, call, allowed in check.differing[:20]:
+def _checked(checks: Collection[Check]) -> int:
+    if not checks:
+        return 0
+    calls = sum(check.calls for check in checks)
+    differing = [one for check in checks for one in check.differing]
+    print(f"\nthe naive reading agrees on {calls - len(differing):,} of {calls:,} decisions")
+    for call, allowed, line in differing[:20]:
         said = "allowed" if allowed else "refused"
-        print(f"differs: {suite}/{task}: {said} {call.tool} {dict(call.arguments)}")
-    return int(bool(check.differing))
+        print(f"differs: {said} {call.tool} {dict(call.arguments)} under {line!r}")
+    return int(bool(differing))
 
 
 if __name__ == "__main__":

@@ -33,18 +33,23 @@ def bench_catalog(name: str) -> Catalogs:
     return Catalogs(read_catalog(path.read_bytes(), path.name))
 
 
+Seen = Callable[[Limits, str, Asked, int, bool], None]
+"""Is told of a decision: under which limits and line, of which call and count, and the answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """A benchmark's catalog, and the workspace in which none of its tools' paths lies."""
 
     known: Catalogs
     resolver: Resolver
+    seen: Seen | None = None
 
     @classmethod
-    def of(cls, name: str, workspace: Path) -> Bench:
-        """Return the bench of one catalog."""
+    def of(cls, name: str, workspace: Path, seen: Seen | None = None) -> Bench:
+        """Return the bench of one catalog; ``seen`` is told of each decision."""
         known = bench_catalog(name)
-        return cls(known, Resolver(workspace, known))
+        return cls(known, Resolver(workspace, known), seen)
 
     def gate(self, limits: Limits, line: str) -> Gate:
         """Return what holds calls to some limits, minted from a person's line."""
@@ -56,7 +61,10 @@ class Bench:
 
         def decide(call: Asked, spent: int) -> Decision:
             resolved = self.resolver.resolve(call.tool, dict(call.arguments))
-            return authorize(ticket, resolved, 0, spent, line=typed)
+            decision = authorize(ticket, resolved, 0, spent, line=typed)
+            if self.seen is not None:
+                self.seen(limits, line, call, spent, decision.allowed)
+            return decision
 
         return Gate(decide)
 

@@ -26,7 +26,7 @@ from broker.agentloop.models import ProviderClient, ProviderModels
 from broker.agentloop.providers import ModelChoice
 from broker.errors import InputError
 from broker.harness.agent import Agent
-from broker.harness.composition import Composition
+from broker.harness.composition import RECORDS, Composition
 from broker.harness.held import OwnSession
 from broker.harness.outcome import Watcher
 from broker.harness.registry import Registered
@@ -44,7 +44,6 @@ from broker.sessions.ground import Outside, typed_scope
 from broker.ticket import Ticket, describe
 
 NAME: Final = "broker-agent"
-RECORDS: Final = "records"  # the folder of a session's records, beside its receipt
 PERSON: Final = "person"  # who asks for a narrowing, and says a line, in a receipt
 
 

@@ -25,16 +25,16 @@ from broker.agentloop.clients import OfficialClient, official_client, outbound
 from broker.agentloop.conversation import Conversation
 from broker.agentloop.past import kept_conversation
 from broker.agentloop.prompt import prompt_text
-from broker.agentloop.providers import ModelChoice, chosen_model, endpoints, provider_items
+from broker.agentloop.providers import ModelChoice, chosen_model, endpoints
+from broker.agentloop.registered import TURNS, agent_items
 from broker.agentloop.servers import offered_servers
-from broker.agentloop.sitting import RECORDS, Sitting, Surroundings
-from broker.agentloop.slash import slash_commands
+from broker.agentloop.sitting import Sitting, Surroundings
 from broker.agentloop.streaming import Streamed
 from broker.agentloop.talk import converse
 from broker.capabilities.bundle import Capabilities
 from broker.capabilities.credentials import Secret
 from broker.errors import ConfigError, InputError
-from broker.harness.composition import TRUSTED, Choices, compose, settle
+from broker.harness.composition import RECORDS, TRUSTED, Choices, compose, settle
 from broker.harness.exits import DONE
 from broker.harness.items import CallHook
 from broker.harness.outcome import Called, Ended, Said
@@ -43,7 +43,6 @@ from broker.harness.tools import TOOLS
 from broker.harness.trust import Trust
 from broker.home import Home
 from broker.intent import TypedLine
-from broker.limits import MAX_AGENT_TURNS
 from broker.permissions.depth import USUAL_DEPTH
 from broker.receipt.rotation import finish
 from broker.records.recorder import Recorder
@@ -74,7 +73,7 @@ class AgentAsked:
     said_yes: Sequence[str] = ()
     verify: str | None = None
     depth: int = USUAL_DEPTH
-    turns: int = MAX_AGENT_TURNS
+    turns: int | None = None
     trust: bool = False
     resume: str | None = None
     stays: bool = False
@@ -177,8 +176,7 @@ def _seated(
         (
             *TOOLS,
             *_workspace_hooks(asked, world, home, root),
-            *slash_commands(lambda: there[0]),
-            *provider_items(found),
+            *agent_items(lambda: there[0], config, environ),
         ),
     )
     warn = _warner(world)
@@ -187,7 +185,8 @@ def _seated(
     around = Surroundings(
         _client_maker(choice, secret), os.urandom, watching.tell, watching.watch, warn
     )
-    sitting = Sitting(composition, choice, prompt_text(), around, texts, before, talk, asked.turns)
+    turns = asked.turns or int(composition.registry.current.defaults[TURNS.name])
+    sitting = Sitting(composition, choice, prompt_text(), around, texts, before, talk, turns)
     there.append(sitting)
     return sitting
 

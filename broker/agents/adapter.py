@@ -45,7 +45,8 @@ class Prepared:
     ``keys`` are the variables that the agent's configuration names for its provider's key,
     ``tokens`` those that have a token of the run in place of one.
     ``fleeting`` are files that repeat what the person configured, keys of MCP servers perhaps, and
-    that go when the run is over.
+    that go when the run is over. ``beside`` are the MCP servers with an address that the agent
+    reaches without the gateway.
     """
 
     command: tuple[str, ...]
@@ -54,6 +55,7 @@ class Prepared:
     keys: tuple[str, ...] = ()
     fleeting: tuple[Path, ...] = ()
     tokens: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

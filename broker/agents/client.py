@@ -5,8 +5,9 @@ Decided here: where the hook's client lies, how it is started, and the shell com
 that refuses when it cannot even start. Not decided here: what the client does
 (``broker.hookclient``), and how an agent is told of the command (its own room).
 
-Rule a maintainer keeps: ``hook_command`` quotes what it is given, names the interpreter by an
-absolute path, and ends in a refusal that the agent takes for one, whatever fails.
+Rules a maintainer keeps: ``hook_command`` quotes what it is given, names the interpreter by an
+absolute path, and ends in a refusal that the agent takes for one, whatever fails; nothing else of a
+run's shells says a word, so every adapter with such a command takes ``quiet_shell`` along.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import py_compile
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from broker.errors import LaunchError
 CLIENT_NAME: Final = "hook.pyc"
 DEADLINE_MS: Final = 15_000  # the hook's own, well within the time that every agent gives it
 TIMEOUT_S: Final = 30  # what agents are told to give it
+_STARTS_SHELLS: Final = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS")
 FAILED: Final = "echo 'refused: the hook of the broker failed' >&2; exit 2"
 
 
@@ -45,18 +47,39 @@ def hook_command(client: Sequence[str], socket: Path, agent: str, *, failed: str
     return f"{shlex.join(words)} || {{ {failed}; }}"
 
 
-def telling_command(client: Sequence[str], socket: Path, agent: str) -> str:
+def telling_command(client: Sequence[str], socket: Path, agent: str, *, waits: bool = True) -> str:
     """
     Return the shell command that an agent starts to tell of something that has happened already.
 
     It says nothing and never fails: a subagent that is told not to stop would go on for ever, and
-    what has run cannot be refused. Arguments are those of ``hook_command``.
+    what has run cannot be refused.
+
+    Args:
+        client, socket, agent: those of ``hook_command``.
+        waits: end when the session knows; without it the shell ends at once, for an agent that
+            waits for its hooks and need not wait for this one.
 
     >>> telling_command(["/x/hook.pyc"], Path("/run/s"), "codex")
     '/x/hook.pyc /run/s codex 15000 >/dev/null 2>&1; :'
     """
-    words = [*client, os.fspath(socket), agent, str(DEADLINE_MS)]
-    return f"{shlex.join(words)} >/dev/null 2>&1; :"
+    told = shlex.join([*client, os.fspath(socket), agent, str(DEADLINE_MS)])
+    if waits:
+        return f"{told} >/dev/null 2>&1; :"
+    # A shell gives what it leaves in the background nothing to read, unless it is kept elsewhere.
+    return f"exec 3<&0; {told} <&3 3<&- >/dev/null 2>&1 &"
+
+
+def quiet_shell(environ: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return the variables of an agent's run that keep the shell around its hook from saying anything.
+
+    A line that a start-up file prints, or an option that keeps a shell from doing anything, would
+    make an allow of a refusal: agents read one object from the hook, or none.
+
+    >>> quiet_shell({"BASH_ENV": "~/.noisy", "PATH": "/bin"})
+    {'BASH_ENV': ''}
+    """
+    return {name: "" for name in _STARTS_SHELLS if environ.get(name)}
 
 
 def compiled_client(path: Path) -> tuple[str, ...]:

@@ -91,8 +91,11 @@ def agent(
         int, typer.Option("--depth", metavar="N", help="How many agents may stand above a helper.")
     ] = 2,
     turns: Annotated[
-        int, typer.Option("--turns", metavar="N", min=1, help="Turns for one line, at most.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--turns", metavar="N", min=1, help="Turns for one line, at most.", show_default="100"
+        ),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the workspace's hooks, as they are now.")
     ] = False,

@@ -14,8 +14,10 @@ import typer
 from broker.cli.exits import ALLOWED, MEANING
 from broker.cli.output import out, paint, printable
 from broker.cli.typed import Json, Scopes, Workspace, existing_folder
+from broker.errors import InputError
 
 if TYPE_CHECKING:
+    from broker.agentloop.sitting import Sitting
     from broker.inspection.report import Document
 
 EXAMPLES = f"""\
@@ -61,15 +63,18 @@ def runtime(
     ] = False,
 ) -> int:
     """Tell what the reference agent is made of: capabilities, tools, hooks, rules, catalogs."""
+    from broker.agentloop.registered import agent_items
     from broker.capabilities.bundle import real_capabilities
     from broker.harness.composition import Choices, compose, settle
     from broker.harness.tools import TOOLS
     from broker.inspection.report import brought_along, report_text, runtime_report
 
     world, root, choices = real_capabilities(), existing_folder(workspace), Choices(mode)
-    home, _, _ = settle(world, choices)
+    home, config, _ = settle(world, choices)
     brought = brought_along(world, home, root)
-    composition = compose(world, root, choices, (*TOOLS, *(brought.hooks if brought else ())))
+    hooks = brought.hooks if brought else ()
+    items = agent_items(_nobody, config, world.process.environ)
+    composition = compose(world, root, choices, (*TOOLS, *hooks, *items))
     document = runtime_report(composition, scopes or [], brought=brought, content=content)
     if as_json:
         out(report_text(document))
@@ -78,12 +83,18 @@ def runtime(
     return ALLOWED
 
 
+def _nobody() -> Sitting:
+    raise InputError("nobody sits here: nothing runs for a report")
+
+
 def _words(document: Document) -> None:
     kinds = ", ".join(f"{name} {kind}" for name, kind in document["capabilities"].items())
     _row("capabilities", kinds)
     _row("tools", ", ".join(tool["name"] for tool in document["tools"]))
     for name in ("hooks", "commands", "flags", "providers"):
         _row(name, ", ".join(item["name"] for item in document[name]))
+    sections = ", ".join(section["name"] for section in document["prompt"]["sections"])
+    _row("prompt", f"{document['prompt']['sha256'][:16]}: {sections}")
     ticket = document["ticket"]
     texts = [f"{c['kind']}: {c['text']}" for c in ticket["caveats"]]
     _row("ticket", "; ".join(texts) or "everything is permitted: no scope was given")

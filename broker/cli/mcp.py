@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,12 @@ def mcp(
         typer.Option("--server", metavar="NAME", help="The server's name, in scopes and catalogs."),
     ] = None,
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="A server over streamable HTTP.")
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="A server over streamable HTTP; BROKER_MCP_URL holds one with a key in it.",
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
@@ -72,8 +78,8 @@ def mcp(
 
     typed = Served(
         tuple(command or ()),
-        url,
-        {**_secret_headers(), **dict(map(_header, header or ()))},
+        _secret_address() if url is None and not command else url,
+        headers_of(header or ()),
         listen,
         server,
         tuple(scope or ()),
@@ -83,11 +89,27 @@ def mcp(
     return serve(typed)
 
 
+def headers_of(typed: Sequence[str]) -> dict[str, str]:
+    """
+    Return the headers for a server's address: the secret ones, and those that were typed.
+
+    Raises:
+        InputError: one is malformed.
+    """
+    return {**_secret_headers(), **dict(map(_header, typed))}
+
+
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
         raise InputError("a header is written `NAME:VALUE`")
     return name.strip(), value.strip()
+
+
+def _secret_address() -> str | None:
+    from broker.mcp.config import ADDRESS_VARIABLE
+
+    return os.environ.pop(ADDRESS_VARIABLE, None) or None
 
 
 def _secret_headers() -> dict[str, str]:

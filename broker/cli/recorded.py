@@ -67,7 +67,7 @@ def recorded(name: str | None, home: Home, *, attempted: bool = False) -> Iterat
     What is known of both is put together: decisions from the receipt, arguments from the recording.
 
     Args:
-        name: as typed; that of a recorded run begins with ``run_``.
+        name: as typed; that of a recorded run begins with ``run_``, and a path is one's folder.
         home: the broker's folders.
         attempted: take in the calls that were refused then.
 
@@ -109,7 +109,14 @@ def played(name: str | None, home: Home) -> Again:
     from broker.trace.reader import RunReader
     from broker.trace.runs import find
 
-    reader = RunReader.open(find(home.runs, name))
+    folder = find(home.runs, name)
+    if folder.resolve().parent != home.runs.resolve():
+        # Its own words would say which program is started here, and with what.
+        raise InputError(
+            f"`{folder}` is no run of this installation: only those are played again; "
+            "`broker runs show` and `broker whatif` read any"
+        )
+    reader = RunReader.open(folder)
     sid = _sid(reader)
     return Again(reader, _of_session(sid, home) if sid else None, restorer(reader))
 
@@ -131,9 +138,9 @@ def _run(name: str | None, home: Home) -> tuple[SeenRun, RunReader | None]:
     from broker.trace.reader import RunReader
     from broker.trace.runs import find
 
-    if name is not None and name.startswith(_RUN):
+    if name is not None and (name.startswith(_RUN) or os.sep in name):
         reader = RunReader.open(find(home.runs, name))
-        sid = _sid(reader)
+        sid = "" if os.sep in name else _sid(reader)
         if not sid:
             return seen_trace(reader), reader
         return with_arguments(_of_session(sid, home), _told(reader)), reader
@@ -173,7 +180,7 @@ def _of_session(name: str | None, home: Home) -> SeenRun:
     from broker.replay.seen import seen_run
 
     if is_file(name):
-        raise InputError("name a session (see `broker sessions`), not a file")
+        raise InputError("name a session (see `broker sessions`) or a recorded run, not a file")
     what = evidence(Asked(name), home)
     kept = Kept(what.path.parent)
     with inspecting(what) as found:

@@ -156,6 +156,15 @@ def document(outcome: ReplayOutcome, parent: str) -> dict[str, object]:
         "fork_point": None if outcome.fork is None else outcome.fork.point,
         "model": (outcome.fork.model or None) if outcome.fork is not None else None,
         "not_asked": [kept.seq for kept in outcome.left],
+        "divergences": [
+            {
+                "rung": played.match.rung,
+                "expected": None if played.match.kept is None else played.match.kept.seq,
+                "distance": round(played.match.distance, 4),
+                "why": played.match.why,
+            }
+            for played in outcome.told
+        ],
         "halted": outcome.halted or None,
         "exit_code": outcome.code,
         "exit_code_then": outcome.then,

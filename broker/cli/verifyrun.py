@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.trace.format import Event
     from broker.trace.join import Decided, Joined, TracedCall
     from broker.trace.reader import RunReader
+    from broker.trace.wire import WireJoin
 
 EXAMPLES = """\
 \b
@@ -39,16 +40,19 @@ Examples:
   broker verify                      the latest run, and the session that it was recorded in
   broker verify 9f2c --json
   broker verify 9f2c --strict        also a decision whose call was never seen is a break
+  broker verify 9f2c --records DIR   also what a harness recorded that it meant to send
 
 \b
-Four things are held against each other:
+These are held against each other:
   the receipt     every line of the session, as `broker receipt --verify` does
   the recording   its seal, its lines, its blobs
   executions      every call that was answered has a decision that stands in the receipt
   decisions       which of them have no call: the agent's own rules may have stopped it, or what
                   was called is not seen by the recorder (a command that asks `broker check`)
+  requests        with --records, the records of a harness (docs/records.md): what it meant to send
+                  has the digest of what went over the wire, and nothing else went
 A call and its decision are matched by the provider's id; else by tool and arguments; else, where
-secrets were taken out of the arguments, by tool and order.
+secrets were taken out of the arguments, by tool and order; else by time.
 
 \b
 Exit code: 0 verified, 1 a break, 2 it cannot be judged: the run has no receipt, was never sealed,
@@ -57,6 +61,10 @@ or there is no key.
 
 Strict = Annotated[
     bool, typer.Option("--strict", help="A decision without its call is a break, too.")
+]
+Records = Annotated[
+    str | None,
+    typer.Option("--records", metavar="DIR", help="The records of the harness that asked."),
 ]
 _MOST = 20  # left-overs of each kind that a page of a terminal shows
 
@@ -72,6 +80,7 @@ class _Found:
     broken: Break | None = None
     unjudged: str = ""
     joined: Joined | None = None
+    wire: WireJoin | None = None
 
     def breaks(self, *, strict: bool) -> list[str]:
         """Return what is broken, in words."""
@@ -83,6 +92,11 @@ class _Found:
             found += [f"{_call(each)} has no decision" for each in self.joined.undecided]
             if strict:
                 found += [f"{_decision(each)} has no call" for each in self.joined.idle]
+        if self.wire is not None:
+            found += [
+                f"event {n}: the harness did not mean this request" for n in self.wire.unmeant
+            ]
+            found += [f"the harness's request `{i}` never passed" for i in self.wire.unsent]
         return found
 
     def open_questions(self) -> list[str]:
@@ -92,10 +106,14 @@ class _Found:
             found.append("the run was never sealed: it is running, or its recorder was stopped")
         elif not self.checked.ended:
             found.append("the recording stopped before its run did")
+        if self.wire is not None and self.wire.undigested:
+            found.append(f"{len(self.wire.undigested)} requests say no digest of what was sent")
         return found
 
 
-def verify(run: Run = None, *, strict: Strict = False, as_json: Json = False) -> int:
+def verify(
+    run: Run = None, *, strict: Strict = False, records: Records = None, as_json: Json = False
+) -> int:
     """Hold a recording and its receipt against each other."""
     from broker.trace.checking import check
 
@@ -106,6 +124,8 @@ def verify(run: Run = None, *, strict: Strict = False, as_json: Json = False) ->
         found.unjudged = "the run was recorded without a ticket: there are no decisions"
     else:
         _hold(found, reader, events)
+    if records is not None:
+        found.wire = _wire(events, records)
     breaks, questions = found.breaks(strict=strict), found.open_questions()
     code = REFUSED if breaks else UNDECIDED if questions else ALLOWED
     if as_json:
@@ -156,6 +176,30 @@ def _hold(found: _Found, reader: RunReader, events: Sequence[Event]) -> None:
         return
     calls, notes = executions(events, reader.payload)
     found.joined = join(calls, decisions, notes)
+
+
+def _wire(events: Sequence[Event], records: str) -> WireJoin:
+    """
+    Hold the requests of a run against the records of a harness.
+
+    Raises:
+        InputError: there are no records in that folder.
+        UnverifiableError: they cannot be read.
+    """
+    from broker.capabilities.fs import SystemFiles
+    from broker.records.model import ProviderRequest
+    from broker.records.store import read_records
+    from broker.trace.wire import MeantRequest, join_wire
+
+    if not os.path.isdir(records):
+        raise InputError(f"there is no folder of records `{records}`")
+    kept = read_records(SystemFiles().below(os.path.abspath(records))).records
+    meant = [
+        MeantRequest(each.id, each.sha256) for each in kept if isinstance(each, ProviderRequest)
+    ]
+    if not meant:
+        raise InputError(f"no request is recorded in `{records}`")
+    return join_wire(events, meant)
 
 
 def _decisions(found: _Found) -> Iterator[Decided]:
@@ -214,6 +258,8 @@ def _told(found: _Found) -> Iterator[str]:
         )
         for warning in seen.warnings:
             yield f"    note   {printable(warning)}"
+    if found.wire is not None:
+        yield f"harness    {len(found.wire.matched)} requests that it meant, as they were sent"
     joined = found.joined
     if joined is None:
         return
@@ -267,6 +313,7 @@ def _document(
         "session": found.sid or None,
         "receipt": None if found.verdict is None else verdict_document(found.verdict),
         "receipt_break": None if found.broken is None else break_document(found.broken),
+        "wire": None if found.wire is None else asdict(found.wire),
         "join": None
         if joined is None
         else {

@@ -4,7 +4,7 @@
 Under ``broker run`` it asks the live session. Alone it opens a session of its own, for which a
 scope must be given: an agent that nobody holds does not start.
 
-How it ends is said by ``broker.harness.exits``.
+Audits of its calls are kept beside the receipt. How it ends is said by ``broker.harness.exits``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
+from broker.boundary import contained
 from broker.capabilities.bundle import Capabilities, real_capabilities
 from broker.config import load_config
 from broker.errors import BrokerError, InputError, ScopeError
-from broker.harness.composition import TRUSTED, Choices, compose, settle
+from broker.harness.composition import RECORDS, TRUSTED, Choices, compose, settle
 from broker.harness.exits import DONE, UNEXPECTED, exit_code
 from broker.harness.held import Held, LiveSession, OwnSession
 from broker.harness.items import CallHook
+from broker.harness.outcome import Watch
+from broker.harness.pipeline import nobody_watches
 from broker.harness.projecthooks import PLACE, project_hooks, trusted_hooks
 from broker.harness.script import load_script
 from broker.harness.show import plain, printer
@@ -33,6 +37,8 @@ from broker.intent import TypedLine
 from broker.permissions.depth import USUAL_DEPTH
 from broker.permissions.effects import EFFECTS
 from broker.permissions.modes import MODES
+from broker.records.audits import ToolAudits
+from broker.records.store import RecordStore
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import Session
 
@@ -121,9 +127,21 @@ def run(options: argparse.Namespace, world: Capabilities) -> int:
         hooks = brought_along(options, world, home, holding.root)
         composition = compose(world, holding.root, choices, (*TOOLS, *hooks))
         watcher = printer(world.terminal.write)
-        agent = composition.agent(holding.held, holding.sid, script, watcher)
+        watch = contained(partial(audited, world, home, holding.sid), unaudited)
+        agent = composition.agent(holding.held, holding.sid, script, watcher, watch)
         agent.run()
     return UNEXPECTED if agent.surprises else DONE
+
+
+def audited(world: Capabilities, home: Home, sid: str) -> Watch:
+    """Return what keeps the audits of a session, beside its receipt."""
+    records = world.fs.below(posixpath.join(str(home.sessions), sid, RECORDS))
+    return ToolAudits(RecordStore(records), world.clock).watch
+
+
+def unaudited(error: Exception) -> Watch:
+    """Go on without audits: what a call depends on is the receipt, and they explain it."""
+    return nobody_watches
 
 
 def brought_along(

@@ -36,6 +36,7 @@ from broker.permissions.modes import Mode, read_mode, settled
 from broker.resolve import Resolver
 
 RESULTS = "results"  # the folder of long results, in the state folder
+RECORDS = "records"  # the folder of a session's records, beside its receipt
 TRUSTED = "trusted"  # the folder of what a person trusted, in the state folder
 
 

@@ -30,6 +30,7 @@ from broker.errors import (
     ModelError,
     Refused,
     StoreError,
+    TraceError,
     UnverifiableError,
     VerificationError,
 )
@@ -48,6 +49,7 @@ _CODES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (CapabilityError, 4),
     (VerificationError, 5),
     (UnverifiableError, 5),
+    (TraceError, 5),
     (StoreError, 6),
     (ModelError, 7),
     (LaunchError, 3),

@@ -24,6 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, Final
 
+from broker.agentloop.prompt import SECTIONS, prompt_text
 from broker.capabilities.bundle import Capabilities
 from broker.capabilities.fs import Folder
 from broker.catalogs import Catalogs
@@ -46,7 +47,7 @@ from broker.scope import parse_scope, render
 from broker.sessions.ground import POLICIES
 from broker.sessions.records import DISTRIBUTION
 
-FORMAT: Final = "broker.inspect.runtime/1"
+FORMAT: Final = "broker.inspect.runtime/2"
 _DAY_NS: Final = 86_400 * 10**9
 
 Document = dict[str, Any]
@@ -104,6 +105,7 @@ def runtime_report(
         "writer": _writer(),
         "pipeline": list(STAGES),
         **_registered(composition, content=content),
+        "prompt": _prompt(content=content),
         "settings": _settings(composition, content=content),
         "ticket": _ticket(composition, scope),
         "permissions": _permissions(composition),
@@ -217,12 +219,45 @@ def _vouched(entry: ToolEntry | None) -> bool:
 # ── settings, ticket, rules ──
 
 
+def _prompt(*, content: bool) -> Document:
+    """Tell what the model is told first, as a whole and by its sections."""
+    return {
+        "sha256": _digest(prompt_text()),
+        "sections": [
+            {
+                "name": section.name,
+                "sha256": _digest(section.text),
+                **({"text": section.text} if content else {}),
+            }
+            for section in SECTIONS
+        ],
+    }
+
+
 def _settings(composition: Composition, *, content: bool) -> Document:
     config, choices = composition.config, composition.choices
     return {
         "enabled": config.enabled,
+        "canary": config.canary,
+        "record": config.record,
         "forward": config.forward is not None,
         "mode": config.mode,
+        "model": config.model or None,
+        "models": [
+            {"name": each.name, "api": each.api, **({"url": each.url} if content else {})}
+            for each in sorted(config.models, key=lambda each: each.name)
+        ],
+        "servers": [
+            {
+                "name": each.name,
+                "started": bool(each.command),
+                "sha256": _digest(json.dumps([each.command, each.url])),
+                **({"command": list(each.command), "url": each.url} if content else {}),
+                "environ": sorted(each.environ),
+                "headers": sorted(each.headers),
+            }
+            for each in sorted(config.servers, key=lambda each: each.name)
+        ],
         "anchors": [
             {
                 "name": anchor.name,

@@ -6,8 +6,9 @@ here: where an agent keeps its configuration, and how it is given another for on
 agent's own room).
 
 A server that is started keeps its command, behind ours. One with an address becomes one that is
-started: our command, with the address. What else an entry says (time-outs, which tools are
-switched on) stays. Credentials go by the environment, since command lines are public.
+started: our command. What else an entry says (time-outs, which tools are switched on) stays. The
+address, which may have a key in it, and the headers go by the environment, since command lines are
+public.
 
 Rules a maintainer keeps: an entry that is not understood whole is an error and never passed on
 as it is; two servers never share a name; what a workspace says of a server changes nothing about
@@ -32,6 +33,7 @@ from broker.service.client import (
 )
 
 HEADERS_VARIABLE: Final = "BROKER_MCP_HEADERS"
+ADDRESS_VARIABLE: Final = "BROKER_MCP_URL"
 HOME_VARIABLE: Final = "BROKER_HOME"
 # What the gateway needs of the run; agents give their servers a part of the environment only.
 _HANDED_ON: Final = (
@@ -40,12 +42,15 @@ _HANDED_ON: Final = (
 )
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _STARTED: Final = frozenset(("stdio", "local"))
-_HTTP: Final = frozenset(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"))
-_ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
-_HEADERS: Final = ("headers", "http_headers")
+HTTP: Final = frozenset(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"))
+ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
+HEADERS: Final = ("headers", "http_headers")
 # Of an entry with an address, what nobody would do any more if it were left out in silence.
 _CREDENTIALS: Final = frozenset(
-    ("auth", "authProviderType", "bearer_token_env_var", "env_http_headers", "headersHelper")
+    (
+        *("auth", "authProviderType", "bearer_token_env_var", "env_http_headers", "headersHelper"),
+        *("oauth", "oauthClient", "oauthClientId", "oauthPublicClient"),
+    )
 )
 
 
@@ -97,23 +102,22 @@ def _wrapped(
     listed = isinstance(entry.get("command"), list) or kind == "remote"
     ours = (*gateway_command(), "--server", plain, "--quiet")
     if "command" in entry:
-        if any(key in entry for key in _ADDRESSES) or kind not in (None, *_STARTED):
+        if any(key in entry for key in ADDRESSES) or kind not in (None, *_STARTED):
             raise _not_held(name, "it has a command, and an address or another transport")
         words = (*ours, "--", *_words(name, entry))
         return {**entry, **_started(words, listed), **_environment(name, entry, handed, listed)}
-    found = [key for key in _ADDRESSES if isinstance(entry.get(key), str)]
+    found = [key for key in ADDRESSES if isinstance(entry.get(key), str)]
     if len(found) != 1:
         raise _not_held(name, "it has neither a command nor one address")
-    if kind not in (None, *_HTTP):
+    if kind not in (None, *HTTP):
         raise _not_held(name, f"its transport `{kind}` is not streamable HTTP")
     if lost := sorted(_CREDENTIALS & entry.keys()):
         raise _not_held(name, f"its `{lost[0]}` is not understood: give it a header instead")
-    words = (*ours, "--url", str(entry[found[0]]))
-    kept = {k: v for k, v in entry.items() if k not in (*_ADDRESSES, *_HEADERS, "transport")}
+    kept = {k: v for k, v in entry.items() if k not in (*ADDRESSES, *HEADERS, "transport")}
     if kind is not None:
         kept["type"] = "local" if listed else "stdio"
-    handed = {**handed, **_headers(name, entry)}
-    return {**kept, **_started(words, listed), **_environment(name, kept, handed, listed)}
+    handed = {**handed, ADDRESS_VARIABLE: str(entry[found[0]]), **_headers(name, entry)}
+    return {**kept, **_started(ours, listed), **_environment(name, kept, handed, listed)}
 
 
 def _started(words: Iterable[str], listed: bool) -> dict[str, object]:
@@ -137,7 +141,7 @@ def _environment(
 
 def _headers(name: str, entry: Mapping[str, object]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for key in _HEADERS:
+    for key in HEADERS:
         headers = entry.get(key) or {}
         if not isinstance(headers, Mapping):
             raise _not_held(name, f"its `{key}` is no table")

@@ -9,6 +9,7 @@ the order to read them:
 - ``commands``   secrets that follow an option of a well-known program
 - ``texts``      where the secrets of a text are, in one linear pass
 - ``hiding``     what stands in their place, and how many there were
+- ``words``      the words of a command, which belong together
 - ``trees``      JSON values, their paths, and the schemas that only speak of secrets
 - ``streams``    server-sent events, whose secrets are cut in pieces
 - ``bodies``     the bytes of a request or an answer, whatever they are

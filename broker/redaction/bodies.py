@@ -12,7 +12,7 @@ more than a time linear in its length.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,6 @@ from broker.redaction.streams import hide_stream
 from broker.redaction.trees import PART, hide_tree, readable, spelled
 
 _STREAM: Final = re.compile(r"(?:^|\n)data:|^\s*\{[^\n]*\}\s*\n\s*\{")
-_ASSIGNED: Final = re.compile(r"(-{0,2}([A-Za-z][A-Za-z0-9_.-]{0,80})=)(.+)\Z", re.DOTALL)
 _LOOK_CHARS: Final = 65_536  # characters of a body in which a stream shows itself
 
 
@@ -93,33 +92,3 @@ def hide_headers(headers: Iterable[tuple[str, str]], hider: Hider) -> list[tuple
         (name, hider.placeholder(value, "name") if secret_name(name) else hider.text(value))
         for name, value in headers
     ]
-
-
-def hide_words(words: Sequence[str], hider: Hider) -> list[str]:
-    """
-    Return the words of a command with their secrets hidden.
-
-    What follows an option goes whole, blanks and all; options of known programs are known.
-
-    >>> hide_words(["login", "--password", "my dog", "--user", "me"], Hider())
-    ['login', '--password', '[hidden]', '--user', 'me']
-    """
-    found = hider.find(" ".join(words))
-    kept: list[str] = []
-    begin, option = 0, ""
-    for word in words:
-        end = begin + len(word)
-        inside = [
-            each._replace(start=max(each.start, begin) - begin, end=min(each.end, end) - begin)
-            for each in found
-            if each.start < end and each.end > begin
-        ]
-        assigned = _ASSIGNED.match(word)
-        if option.startswith("--") and "=" not in option and secret_name(option.lstrip("-")):
-            kept.append(word if word.startswith("-") else hider.placeholder(word, "option"))
-        elif assigned and secret_name(assigned[2]):
-            kept.append(assigned[1] + hider.placeholder(assigned[3], "option"))
-        else:
-            kept.append(hider.replaced(word, inside))
-        begin, option = end + 1, word
-    return kept

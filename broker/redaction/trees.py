@@ -3,7 +3,8 @@ Secrets in JSON values, the paths of what was hidden, and the schemas that only 
 
 Decided here: a text or a number under a name that speaks of a secret is hidden, and so is every
 one below an object or a list under such a name; so is the ``value`` beside such a ``name``. A
-text anywhere is searched like any text, and one that holds a JSON document is read as one.
+text anywhere is searched like any text, and one that holds a JSON document is read as one. A list
+of texts under `argv` or the like is the words of a command, which are searched together.
 
 A JSON Schema with a property named `password` holds no password. So what is a schema is kept,
 but for what a schema may say of a value: its default, its constant, its examples.
@@ -27,6 +28,7 @@ from typing import Final, TypeGuard
 from broker.redaction.hiding import Hider
 from broker.redaction.names import secret_name
 from broker.redaction.texts import HIDDEN
+from broker.redaction.words import hide_words, words_under
 
 PART: Final = " (substring)"
 
@@ -107,9 +109,22 @@ class _Walk:
             there = joined(path, kept)
             if key in named or (secret_name(key) and not _of_a_vocabulary(key, value)):
                 fresh[kept] = self._secret(inner, there)
+            elif (words := words_under(key, inner)) is not None:
+                fresh[kept] = self._words(words, there)
             else:
                 fresh[kept] = self.plain(inner, there)
         return fresh if _same(value, fresh) is fresh else value
+
+    def _words(self, words: list[object], path: str) -> object:
+        """Hide what belongs to an option of a command, and search every other word by itself."""
+        fresh: list[object] = []
+        said = hide_words([str(word) for word in words], self.hider)
+        for at, (word, kept) in enumerate(zip(words, said, strict=True)):
+            there = indexed(path, at)
+            if kept != word:
+                self.paths.append(there)
+            fresh.append(self.plain(word, there) if kept == word else kept)
+        return _same(words, fresh)
 
     def _key(self, key: str) -> str:
         """Return a key without a secret in it; one that merely names a secret stays."""

@@ -237,9 +237,9 @@ class _Playing:
             adapter,
             say,
             sid=sid,
-            parent=parent,
             workspace=workspace,
             closed=closed,
+            parent=parent,
         )
         if recording is None:
             raise TraceError("the replay cannot be recorded, and nothing was started")

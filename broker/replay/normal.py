@@ -57,13 +57,14 @@ _FORMS: Final = re.compile(
             r"(?P<billing>x-anthropic-billing-header:[^\n]*)",
             r"(?P<id>(?<![0-9a-fA-F-])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
             r"|\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{16,64}\b"
+            r"|(?<=Chunk ID: )[0-9a-f]{4,16}\b"
             r"|\b(?:toolu|srvtoolu|call|msg|resp|rs|fc|ctc|chatcmpl|ses|prt|req|run)"
             r"[-_][0-9A-Za-z_-]{8,}\b)",
             rf"(?P<time>\b\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}{_ZONE})?"
             rf"|\b{_DAY},? {_MONTH} \d{{1,2}},?(?: {_CLOCK})?(?: \d{{4}})?"
             rf"|\b{_DAY}, \d{{1,2}} {_MONTH} \d{{4}}(?: {_CLOCK}{_ZONE})?"
             rf"|\b{_MONTH} \d{{1,2}}, \d{{4}}|\b\d{{1,2}}/\d{{1,2}}/\d{{4}}\b"
-            r"|\b\d\d:\d\d:\d\d(?:\.\d+)?\b|\b1[5-9]\d{8}(?:\d{3})?(?:\.\d+)?\b)",
+            r"|\b\d\d:\d\d:\d\d(?:\.\d+)?\b|(?<![\d.])1[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?!\d))",
             r"(?P<loopback>\b(?:127\.0\.0\.1|localhost):\d{2,5}\b)",
             r"(?P<span>(?<=duration_ms)\D{1,4}\d+|\b\d+(?:\.\d+)?\s?(?:ms|µs|us|s|secs?|seconds?)\b)",
         )

@@ -20,6 +20,7 @@ the order to read this room:
 - ``summary``    a run in a few figures
 - ``runs``       the runs of an installation
 - ``join``       executions and the decisions that let them run
+- ``wire``       what a harness meant to send, and what went over the wire
 - ``checking``   whether a run is whole in itself
 - ``rest``       whether a run is over
 - ``scrub``      taking a text out of a run that is over

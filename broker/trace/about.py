@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from broker.redaction.bodies import hide_words
 from broker.redaction.hiding import Hider
 from broker.redaction.trees import hide_object
+from broker.redaction.words import hide_words
 from broker.trace.format import SCHEMA_VERSION
 
 # What shapes a run without being the person's: nothing that could name an account or a place.

@@ -19,7 +19,7 @@ from math import isfinite
 from typing import Final
 
 from broker.errors import InputError
-from broker.redaction.bodies import hide_body, hide_words
+from broker.redaction.bodies import hide_body
 from broker.redaction.hiding import Hider
 from broker.redaction.trees import hide_object, hide_tree
 from broker.trace.format import INLINE_BYTES
@@ -84,7 +84,7 @@ class Hiding:
     >>> found.attrs, found.inline
     ({'argv': ['x', '--password', '[hidden]']}, {'token': '[hidden]'})
     >>> found.paths, dict(counts)
-    (('attrs.argv', 'payload.token'), {'option': 1, 'name': 1})
+    (('attrs.argv[2]', 'payload.token'), {'option': 1, 'name': 1})
     """
 
     def __init__(self, salt: bytes = b"") -> None:
@@ -175,11 +175,6 @@ def inline(value: object, text: str) -> bool:
 def _attrs(attrs: Mapping[str, object], hider: Hider, paths: list[str]) -> dict[str, object]:
     try:
         kept = {str(key): plain(value) for key, value in attrs.items()}
-        words = kept.get("argv")
-        if isinstance(words, list) and all(isinstance(word, str) for word in words):
-            kept["argv"] = fresh = hide_words(words, hider)
-            if fresh != words:
-                paths.append("attrs.argv")
         kept, found = hide_object(kept, hider)
     except RecursionError:
         return {"left_out": f"the attributes: {_TOO_DEEP}"}

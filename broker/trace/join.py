@@ -11,7 +11,8 @@ the receipt stands (``broker.receipt``), and what a left-over means for an exit 
 A call is matched by its id, which the provider gave and the hook saw; else by tool and arguments;
 else by arguments alone where one name holds the other, since a server's tool has another name at
 the model than at its gateway; else, where secrets were taken out of the arguments, by tool and
-order. The earliest decision that fits is taken.
+order; else by time: the trace notes when each decision was made, and some agents tell their hooks
+neither ids nor the model's own names. The earliest decision that fits is taken.
 
 Rules a maintainer keeps: pure; a decision answers for one call of each layer; what cannot be
 matched is said, never passed over.
@@ -23,7 +24,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from broker.errors import TraceError
@@ -31,7 +32,7 @@ from broker.resolution.arguments import canonical_digest
 from broker.trace.format import Event
 
 Layer = Literal["model", "mcp"]
-How = Literal["id", "content", "arguments", "order"]
+How = Literal["id", "content", "arguments", "order", "time"]
 
 DECISION: Final = "authority.decision"  # the kind of the note that tells a decision
 _HEX64: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -47,6 +48,8 @@ class TracedCall:
     call: str = ""  # the provider's id
     args: str = ""  # the canonical digest of its arguments; empty where secrets were hidden
     answered: bool = False  # a result came back
+    opened: int = -1  # the event with which it may have begun: the request that it answers
+    closed: int | None = None  # the event of its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,32 +108,37 @@ def executions(
 
     >>> call = Event(0, "", 0, 1, "tool.call", "model", attrs={"name": "ls", "call": "c1"})
     >>> executions([call], lambda event: event.payload)[0]
-    [TracedCall(seq=0, layer='model', tool='ls', call='c1', args='', answered=False)]
+    [TracedCall(seq=0, layer='model', tool='ls', call='c1', args='', answered=False, opened=0, \
+closed=None)]
     """
     found: list[TracedCall] = []
     notes: list[Event] = []
-    answered: set[tuple[Layer, object]] = set()
+    answered: dict[tuple[Layer, object], int] = {}
+    asked: dict[int, int] = {}
     for each in events:
-        if each.type == "tool.call":
+        if each.type == "model.response":
+            asked[each.seq] = min(each.causes, default=each.seq)
+        elif each.type == "tool.call":
             args = _digest(each, payload, ())
-            found.append(TracedCall(each.seq, "model", each.text("name"), each.text("call"), args))
+            name, called = each.text("name"), each.text("call")
+            opened = min((asked.get(cause, each.seq) for cause in each.causes), default=each.seq)
+            found.append(TracedCall(each.seq, "model", name, called, args, opened=opened))
         elif each.type == "tool.result":
-            answered |= {("model", cause) for cause in each.causes}
-            answered.add(("model", each.text("call")))
+            for mark in (*each.causes, each.text("call")):
+                answered.setdefault(("model", mark), each.seq)
         elif each.type == "mcp.request" and each.attrs.get("method") == "tools/call":
             tool, args = _named(each, payload), _digest(each, payload, ("arguments",))
-            found.append(TracedCall(each.seq, "mcp", tool, "", args))
+            found.append(TracedCall(each.seq, "mcp", tool, "", args, opened=each.seq))
         elif each.type == "mcp.response":
-            answered |= {("mcp", cause) for cause in each.causes}
+            for cause in each.causes:
+                answered.setdefault(("mcp", cause), each.seq)
         elif each.type == "note" and each.attrs.get("kind") == DECISION:
             notes.append(each)
-    answered.discard(("model", ""))
-    marked = [
-        TracedCall(e.seq, e.layer, e.tool, e.call, e.args, answered=True)
-        if (e.layer, e.seq) in answered or (e.layer, e.call) in answered
-        else e
-        for e in found
-    ]
+    answered.pop(("model", ""), None)
+    marked = []
+    for call in found:
+        closed = answered.get((call.layer, call.seq), answered.get((call.layer, call.call)))
+        marked.append(replace(call, answered=closed is not None, closed=closed))
     return marked, notes
 
 
@@ -149,9 +157,15 @@ def join(
     matches: list[Pairing] = []
     lost: list[TracedCall] = []
     answering: set[int] = set()
+    notes = list(notes)
     for layer in ("model", "mcp"):
         of_layer = [each for each in found if each.layer == layer]
         pairs, left = _matched(of_layer, decisions)
+        if layer == "model":
+            taken = {pair.decision.n for pair in pairs}
+            free = {each.n: each for each in decisions if each.n not in taken}
+            meanwhile, left = _timed(left, free, notes)
+            pairs += meanwhile
         matches += pairs
         lost += left
         answering |= {pair.decision.n for pair in pairs}
@@ -225,9 +239,41 @@ def _matched(
     return pairs, left
 
 
+def _timed(
+    found: Sequence[TracedCall], free: dict[int, Decided], notes: Sequence[Event]
+) -> tuple[list[Pairing], list[TracedCall]]:
+    """Match calls with decisions that were made while they were open; names that fit go first."""
+    pairs: list[Pairing] = []
+    left = list(found)
+    notes = [note for note in notes if isinstance(n := note.attrs.get("n"), int) and n in free]
+    for strict in (True, False):
+        still: list[TracedCall] = []
+        for call in left:
+            made = next(
+                (
+                    decision
+                    for note in notes
+                    if call.opened < note.seq
+                    and (call.closed is None or note.seq < call.closed)
+                    and isinstance(n := note.attrs.get("n"), int)
+                    and (decision := free.get(n)) is not None
+                    and not (decision.call and call.call)  # two ids that differ are two calls
+                    and (not strict or _akin(call.tool, decision.tool))
+                ),
+                None,
+            )
+            if made is None:
+                still.append(call)
+            else:
+                del free[made.n]
+                pairs.append(Pairing(call, made, "time"))
+        left = still
+    return pairs, left
+
+
 def _akin(one: str, other: str) -> bool:
     """Whether one of two names holds the other, as `mcp__notes__add` does `add`."""
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((one.casefold(), other.casefold()), key=len)
     return bool(short) and re.search(rf"(?<![A-Za-z0-9]){re.escape(short)}\Z", long) is not None
 
 

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from broker.errors import InputError
 from broker.limits import MAX_CONVERSATIONS
+from broker.redaction.words import WORD_KEYS
 from broker.trace.bodies import delta
 from broker.trace.hiding import JSON, MAX_PATHS, inline, plain, spelled
 from broker.trace.writer import RunWriter
@@ -165,7 +166,7 @@ class Requests:
             counts.update(found)
             return kept, {}, [f"payload.{path}" for path in paths]
         for key, value in body.items():
-            if not isinstance(value, list) or not value:
+            if not isinstance(value, list) or not value or key in WORD_KEYS:
                 part = self._part(key, value, known, parts)
                 fresh[part.key] = part.value
                 counts.update(part.counts)

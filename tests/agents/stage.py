@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from broker.loopback.script import Say, Told, Turn, Use
+from broker.loopback.script import Say, Text, Told, Turn, Use
 from broker.loopback.server import LoopbackModel
 from broker.service.client import SOCKET_VARIABLE
 from tests.hookkit import within
@@ -23,8 +23,10 @@ from tests.runkit import finished, start
 from tests.sessionkit import Bench
 
 Script = Mapping[str, Sequence[Turn]]
-Call = tuple[str, Mapping[str, object]]
+Call = tuple[str, Mapping[str, object] | Text]
 
+
+PATIENCE_S = 240  # a machine may be busy, and an agent install something first
 
 # What an agent is called, where it is not as its program is.
 TITLES = {
@@ -92,7 +94,7 @@ class Stage(ABC):
     ) -> tuple[int, str, str]:
         """Run the agent headless with the script ``main``, and wait for it."""
         with LoopbackModel(script) as model:
-            ended = finished(self.start(model, *arguments, scope=scope, **more), 120)
+            ended = finished(self.start(model, *arguments, scope=scope, **more), PATIENCE_S)
             self.results, self.asked = model.results, model.asked
             return ended
 
@@ -153,14 +155,14 @@ def broker_gone(stage: Stage, how: str, shell: Callable[[str], Call], scope: Seq
     turns = [shell(f"echo ${SOCKET_VARIABLE} > src/first.txt; sleep 3"), shell("echo x > late.txt")]
     with LoopbackModel({"main": [*(Use([turn]) for turn in turns), Say("done")]}) as model:
         process = stage.start(model, scope=scope)
-        assert within(60, lambda: first.exists() and first.read_text().endswith("\n"))
+        assert within(120, lambda: first.exists() and first.read_text().endswith("\n"))
         if how == "socket":
             Path(first.read_text().strip()).unlink()
         else:
             process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
         try:
             if how == "stopped":
-                assert within(60, lambda: "main-1-0" in model.results)
+                assert within(120, lambda: "main-1-0" in model.results)
                 assert "did not answer in time" in model.results["main-1-0"].text
             else:
                 finished(process, 60)

@@ -1,8 +1,9 @@
 """
-The real Claude Code under a ticket, against a scripted model on loopback.
+What is of Claude Code alone: the real one under a ticket, against a scripted model on loopback.
 
-Runs where Claude Code is installed (``BROKER_CLAUDE`` names its program, else ``claude`` on the
-path) and needs neither an account nor a network.
+What holds for every agent is in ``test_conformance`` and ``test_breaks``. Runs where it is
+installed (``BROKER_CLAUDE`` names its program, else ``claude`` on the path), and needs neither
+an account nor a network.
 """
 
 from __future__ import annotations
@@ -16,20 +17,14 @@ from typing import Any
 import pytest
 
 from broker.loopback.script import Say, Told, Use
-from broker.loopback.server import LoopbackModel
-from tests.agents import stage as stages
-from tests.agents.stage import installed
+from tests.agents.stage import Script, installed
+from tests.agents.stages import ClaudeStage
+from tests.agents.tongues import CLAUDE
 from tests.runkit import finished, start
 
-pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(400)]
 
 Turns = Sequence[Say | Use]
-
-
-@pytest.fixture(scope="session")
-def claude() -> str:
-    """The program, or a skip."""
-    return installed("BROKER_CLAUDE", "claude")
 
 
 class Run:
@@ -54,108 +49,21 @@ class Run:
         }
 
 
-class Stage(stages.Stage):
-    """A stage with Claude Code on it."""
+class Stage(ClaudeStage):
+    """A stage whose runs are told in one object."""
 
-    def __init__(self, root: Path, program: str) -> None:
-        super().__init__(root, program)
-        (self.user / ".claude").mkdir()
-
-    def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
-        """Return the command of a headless run."""
-        command = [self.program, "-p", "[script main] go", "--model", "claude-sonnet-4-5"]
-        mode = more.get("mode", "bypassPermissions")
-        strict = ["--strict-mcp-config"] if more.get("strict", True) else []
-        return [*command, "--permission-mode", mode, *strict, *arguments]
-
-    def environ(self, model: LoopbackModel, **more: Any) -> dict[str, str]:
-        """Return the variables of a run."""
-        return {
-            "TMPDIR": str(self.root),
-            "ANTHROPIC_BASE_URL": model.url,
-            "ANTHROPIC_API_KEY": "none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
-            "ENABLE_TOOL_SEARCH": "false",
-            "IS_SANDBOX": "1",
-        }
-
-    def play(self, script: stages.Script, *arguments: str, **more: Any) -> Run:
+    def play(self, script: Script, *arguments: str, **more: Any) -> Run:
         """Run Claude Code headless with the script ``main``, and return what came of it."""
         return Run(self, self.run(script, *arguments, **more))
 
 
 @pytest.fixture
-def stage(tmp_path: Path, claude: str) -> Stage:
+def stage(tmp_path: Path) -> Stage:
     """A stage of this test's own."""
-    return Stage(tmp_path, claude)
+    return Stage(tmp_path, installed("BROKER_CLAUDE", "claude"))
 
 
-def bash(command: str) -> tuple[str, dict[str, object]]:
-    """Return a shell call."""
-    return "Bash", {"command": command, "description": "x"}
-
-
-def test_an_agent_is_held_to_its_scope(stage: Stage) -> None:
-    """
-    What is in scope runs, and what is not is refused by name before the model, in subagents too.
-    """
-    secret = stage.write("secret.txt", "do not tell\n")
-    inside = str(stage.workspace / "src/a.py")
-    agent = {
-        "description": "look",
-        "prompt": "[script sub] look",
-        "subagent_type": "general-purpose",
-        "run_in_background": False,
-    }
-    run = stage.play(
-        {
-            "main": [
-                Use([("Read", {"file_path": inside})]),
-                Use([("Read", {"file_path": str(secret)}), bash("echo x > src/shell.txt")]),
-                Use([("Write", {"file_path": f"{stage.workspace}/src/new.py", "content": "b\n"})]),
-                Use([("Agent", agent)]),
-                Say("done"),
-            ],
-            "sub": [
-                Use([bash("echo x > src/shell.txt"), ("Read", {"file_path": inside})]),
-                Say("ok"),
-            ],
-        },
-        scope=["tools=Read,Write,Agent", "paths=src/**", "calls=20"],
-    )
-    assert run.code == 0, run.err
-    assert "a = 1" in run.result("main-0-0").text
-    outside = run.result("main-1-0")
-    assert outside.failed
-    assert "`paths`" in outside.text
-    assert str(secret) in outside.text
-    assert "do not work around this" in outside.text
-    assert "do not tell" not in outside.text
-    for call in ("main-1-1", "sub-0-0"):
-        assert run.result(call).failed
-        assert "`tools`" in run.result(call).text
-    assert not run.result("sub-0-1").failed
-    assert (stage.workspace / "src/new.py").read_text() == "b\n"
-    assert not (stage.workspace / "src/shell.txt").exists()
-    assert "4 allowed, 3 refused" in run.err
-    decided = run.decisions()
-    assert {call: d["decision"] for call, d in decided.items()} == {
-        "main-0-0": "allow",
-        "main-1-0": "refuse",
-        "main-1-1": "refuse",
-        "main-2-0": "allow",
-        "main-3-0": "allow",
-        "sub-0-0": "refuse",
-        "sub-0-1": "allow",
-    }
-    assert decided["main-0-0"]["actor"] == "main"
-    assert decided["sub-0-1"]["actor"].startswith("agent:general-purpose:")
-    kinds = [kind for kind, _ in run.entries()]
-    assert kinds[:3] == ["open", "intent", "ticket"]
-    assert kinds[-1] == "seal"
+bash = CLAUDE.shell
 
 
 def test_allowed_is_not_approved(stage: Stage) -> None:
@@ -255,34 +163,6 @@ def test_a_skills_own_command_is_held(stage: Stage) -> None:
     assert refused == ["Bash"]
 
 
-def test_tools_of_a_server_are_held_by_name(stage: Stage) -> None:
-    """A tool of an MCP server is in scope by its full name; its sibling is not even shown."""
-    server = Path(__file__).with_name("notes_server.py")
-    config = {"mcpServers": {"notes": {"command": sys.executable, "args": [str(server)]}}}
-    run = stage.play(
-        {"main": [Use([("mcp__notes__look", {}), ("mcp__notes__drop", {})]), Say("done")]},
-        "--mcp-config",
-        json.dumps(config),
-        scope=["tools=mcp__notes__look"],
-    )
-    assert run.code == 0, run.err
-    assert "look was called" in run.result("main-0-0").text
-    assert run.result("main-0-1").failed
-    assert "drop was called" not in run.result("main-0-1").text
-    assert {d["server"] for d in run.decisions().values()} == {"notes"}
-
-
-def test_the_budget_ends_the_calls(stage: Stage) -> None:
-    """When the calls are used up the model is told so, and the next one does not run."""
-    read = ("Read", {"file_path": str(stage.workspace / "src/a.py")})
-    run = stage.play(
-        {"main": [Use([read]), Use([read]), Use([read]), Say("done")]},
-        scope=["tools=Read", "calls=2"],
-    )
-    assert [run.result(f"main-{n}-0").failed for n in range(3)] == [False, False, True]
-    assert "`calls`" in run.result("main-2-0").text
-
-
 def test_what_is_no_session_runs_too(stage: Stage) -> None:
     """``claude --version`` under the broker answers as it does alone."""
     process = start(
@@ -309,7 +189,6 @@ def test_servers_stand_behind_the_gateway(stage: Stage) -> None:
         "--mcp-config",
         json.dumps({"mcpServers": {"typed": entry}}),
         scope=["tools=mcp__notes__look,mcp__typed__look", "calls=2"],
-        strict=False,
     )
     assert run.code == 0, run.err
     assert "look was called" in run.result("main-0-0").text

@@ -17,13 +17,13 @@ import pytest
 
 from broker.loopback.script import Say, Use
 from broker.loopback.server import LoopbackModel
-from tests.agents.test_claude_code import Run, Stage, bash, claude, stage
+from tests.agents.test_claude_code import Run, Stage, bash, stage
 from tests.hookkit import within
 from tests.runkit import finished
 
-__all__ = ["claude", "stage"]
+__all__ = ["stage"]
 
-pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(400)]
 
 # Takes the place of the session's socket and allows whatever is asked.
 LIAR = """
@@ -65,20 +65,6 @@ def stopped(run: Run, stage: Stage) -> None:
     assert run.entries()[-1][1]["reason"] == "interrupted"
 
 
-@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
-def test_workspace_settings_written_during_the_run(stage: Stage, name: str) -> None:
-    """A workspace that switches hooks off in the midst of a run changes nothing."""
-    folder = stage.workspace / ".claude"
-    off = json.dumps({"disableAllHooks": True})
-    turn = bash(f"mkdir -p {folder}; echo '{off}' > {folder / name}; sleep 5")
-    run = stage.play(
-        {"main": [Use([turn]), Use([write(stage)]), Say("done")]},
-        scope=["tools=Bash,Write", "paths=src/**"],
-    )
-    assert json.loads((folder / name).read_text()) == {"disableAllHooks": True}
-    refused(run, stage, "main-1-0")
-
-
 @pytest.mark.parametrize("how", [["--dangerously-skip-permissions"], ["--allowedTools", "Write"]])
 def test_a_person_that_allows_everything_is_held_too(stage: Stage, how: list[str]) -> None:
     """What opens Claude Code's own rules does not open the ticket."""
@@ -115,46 +101,12 @@ def test_settings_that_a_person_gives_are_kept_and_free_nothing(stage: Stage) ->
     assert off.asked == []
 
 
-def test_a_subagent_of_a_subagent_is_held(stage: Stage) -> None:
-    """The scope goes down with the agents, and each call is under its own agent's name."""
-    agent = {"description": "x", "subagent_type": "general-purpose", "run_in_background": False}
-    run = stage.play(
-        {
-            "main": [Use([("Agent", {**agent, "prompt": "[script sub] go"})]), Say("done")],
-            "sub": [Use([("Agent", {**agent, "prompt": "[script deep] go"})]), Say("ok")],
-            "deep": [Use([write(stage)]), Say("ok")],
-        },
-        scope=["tools=Agent,Write", "paths=src/**", "calls=9"],
-    )
-    refused(run, stage, "deep-0-0")
-    actors = [run.decisions()[call]["actor"] for call in ("main-0-0", "sub-0-0", "deep-0-0")]
-    assert actors[0] == "main"
-    assert all(actor.startswith("agent:general-purpose:") for actor in actors[1:])
-    assert len(set(actors)) == 3
-
-
 def test_a_socket_in_the_place_of_the_sessions(stage: Stage) -> None:
     """A shell that answers in the session's place ends the run."""
     stage.write("ws/src/liar.py", LIAR)
     turn = bash(f"{sys.executable} src/liar.py; sleep 20")
     run = stage.play(
         {"main": [Use([turn]), Use([write(stage)]), Say("done")]},
-        scope=["tools=Bash,Write", "paths=src/**"],
-    )
-    stopped(run, stage)
-
-
-def test_a_hook_that_was_overwritten(stage: Stage) -> None:
-    """A shell that puts another program in the hook's place ends the run."""
-    folder = f"{stage.bench.home.state}/sessions/$BROKER_SESSION"
-    run = stage.play(
-        {
-            "main": [
-                Use([bash(f"echo 'raise SystemExit' > {folder}/hook.pyc; sleep 20")]),
-                Use([write(stage)]),
-                Say("done"),
-            ]
-        },
         scope=["tools=Bash,Write", "paths=src/**"],
     )
     stopped(run, stage)
@@ -177,22 +129,3 @@ def test_a_broker_that_is_killed_takes_the_agent_with_it(stage: Stage) -> None:
     assert stage.bench.verdict(info.sid).state in ("OPEN", "TORN")
     calls = [data["call"] for kind, data in stage.bench.entries(info.sid) if kind == "decision"]
     assert calls == ["toolu_main-0-0"]
-
-
-@pytest.mark.deep
-def test_a_broker_that_hangs_refuses(stage: Stage) -> None:
-    """While the broker is stopped its hooks refuse at their deadline; afterwards all goes on."""
-    inside = ("Write", {"file_path": str(stage.workspace / "src/late.txt"), "content": "x"})
-    script = [Use([bash("touch src/begun; sleep 3")]), Use([inside]), Use([bash("true")])]
-    with LoopbackModel({"main": [*script, Say("done")]}) as model:
-        process = stage.start(model, scope=["tools=Bash,Write", "paths=src/**"])
-        assert within(60, (stage.workspace / "src/begun").exists)
-        os.kill(process.pid, signal.SIGSTOP)
-        try:
-            assert within(60, lambda: "main-1-0" in model.results)
-        finally:
-            os.kill(process.pid, signal.SIGCONT)
-        run = Run(stage, finished(process, 120))
-    assert run.code == 0, run.err
-    assert "did not answer in time" in run.result("main-1-0").text
-    assert not (stage.workspace / "src/late.txt").exists()

@@ -3,57 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from broker.agents.credentials import KNOWN
 from broker.loopback.script import Say, Use
-from tests.agents import (
-    test_claude_code,
-    test_codex,
-    test_copilot,
-    test_gemini,
-    test_opencode,
-    test_qwen,
-)
-from tests.agents.stage import Call, Stage, installed
+from tests.agents.stage import Stage
+from tests.agents.tongues import Tongue, stage, tongue
 
-pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
+__all__ = ["stage", "tongue"]
 
-Shell = Callable[[str], Call]
-AGENTS = (
-    ("claude", test_claude_code.Stage, test_claude_code.bash, "Bash"),
-    ("codex", test_codex.Stage, test_codex.shell, "Bash"),
-    ("gemini", test_gemini.Stage, test_gemini.shell, "run_shell_command"),
-    ("qwen", test_qwen.Stage, test_qwen.shell, "Bash"),
-    ("copilot", test_copilot.Stage, test_copilot.shell, "Bash"),
-    ("opencode", test_opencode.Stage, test_opencode.bash, "bash"),
-)
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(400)]
 
 
-@pytest.mark.parametrize(
-    ("name", "made", "shell", "tool"), AGENTS, ids=[agent[0] for agent in AGENTS]
-)
 def test_what_is_said_is_what_tools_can_read(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    made: Callable[[Path, str], Stage],
-    shell: Shell,
-    tool: str,
+    monkeypatch: pytest.MonkeyPatch, stage: Stage, tongue: Tongue
 ) -> None:
-    """Every variable with a key that a shell finds is named at the launch, and no other one."""
-    stage = made(tmp_path, installed(f"BROKER_{name.upper()}", name))
+    """A variable with a key that a shell finds is named at the launch; one with a token is not."""
     with monkeypatch.context() as patched:
         for variable in (*KNOWN, "SCRIPTED_KEY"):
             patched.setenv(variable, "none")
-        turn = Use([shell("env | cut -d = -f 1 > src/names.txt; sleep 1")])
-        code, _, err = stage.run({"main": [turn, Say("done")]}, scope=[f"tools={tool}"])
+        turn = Use([tongue.shell("env > src/env.txt; sleep 1")])
+        code, _, err = stage.run({"main": [turn, Say("done")]}, scope=[tongue.scope("shell")])
     assert code == 0, err
-    found = set((stage.workspace / "src/names.txt").read_text().split())
+    lines = (stage.workspace / "src/env.txt").read_text().splitlines()
+    found = {name for name, _, value in (line.partition("=") for line in lines) if value == "none"}
     readable = {variable for variable in (*KNOWN, "SCRIPTED_KEY") if variable in found}
     (said,) = re.findall(r"broker: tools can read (.*) from", err)
-    extra = {"SCRIPTED_KEY"} if name != "codex" else set()
+    extra = {"SCRIPTED_KEY"} if tongue.name != "codex" else set()
     assert set(re.findall(r"`(\w+)`", said)) == readable - extra

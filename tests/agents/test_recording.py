@@ -7,7 +7,6 @@ Each test runs where its agent is installed, and needs neither an account nor a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +14,23 @@ import pytest
 from orca_trace import TraceReader
 
 from broker.loopback.script import Say, Use
-from tests.agents import (
-    test_claude_code,
-    test_cline,
-    test_codex,
-    test_copilot,
-    test_gemini,
-    test_opencode,
-    test_pi,
-    test_qwen,
-)
-from tests.agents.stage import Call, Stage, installed
-from tests.agents.test_children import TONGUES, Tongue, main, scope
+from tests.agents.stage import Stage
+from tests.agents.test_children import TONGUES, main, scope
+from tests.agents.tongues import GEMINI, Tongue, stage, tongue
 
-pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
+__all__ = ["stage", "tongue"]
+
+pytestmark = [pytest.mark.agent, pytest.mark.timeout(400)]
 
 KEY = "sk-test-" + "Kq7Zx2Lw" * 6
-Shell = Callable[[str], Call]
-AGENTS: tuple[tuple[str, Any, Shell, str], ...] = (
-    ("claude", test_claude_code.Stage, test_claude_code.bash, "ANTHROPIC_API_KEY"),
-    ("codex", test_codex.Stage, test_codex.shell, "SCRIPTED_KEY"),
-    ("gemini", test_gemini.Stage, test_gemini.shell, "GEMINI_API_KEY"),
-    ("qwen", test_qwen.Stage, test_qwen.shell, "OPENAI_API_KEY"),
-    ("copilot", test_copilot.Stage, test_copilot.shell, "COPILOT_PROVIDER_API_KEY"),
-    ("opencode", test_opencode.Stage, test_opencode.bash, ""),
-    ("pi", test_pi.Stage, lambda command: ("bash", {"command": command}), ""),
-    ("cline", test_cline.Stage, test_cline.shell, ""),
-)
+# The variables that hold the keys of the agents that have theirs in one.
+KEYS = {
+    "claude": "ANTHROPIC_API_KEY",
+    "codex": "SCRIPTED_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "qwen": "OPENAI_API_KEY",
+    "copilot": "COPILOT_PROVIDER_API_KEY",
+}
 
 
 def recorded(stage: Stage) -> tuple[Path, list[dict[str, Any]]]:
@@ -61,19 +50,11 @@ def of(events: list[dict[str, Any]], kind: str, conversation: str = "main") -> l
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "made", "shell", "variable"), AGENTS, ids=[agent[0] for agent in AGENTS]
-)
 def test_an_agent_is_recorded(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    made: Any,
-    shell: Shell,
-    variable: str,
+    monkeypatch: pytest.MonkeyPatch, stage: Stage, tongue: Tongue
 ) -> None:
     """Each request, call, result and decision is there once, joined; its key is nowhere."""
-    stage = made(tmp_path, installed(f"BROKER_{name.upper()}", name))
+    variable, shell = KEYS.get(tongue.name, ""), tongue.shell
     if variable:
         environ = stage.environ
         monkeypatch.setattr(stage, "environ", lambda *a, **k: {**environ(*a, **k), variable: KEY})
@@ -100,7 +81,9 @@ def test_an_agent_is_recorded(
     assert f"recorded {folder.name}: " in words
     if variable:
         seen = (stage.workspace / "src/seen.txt").read_text().strip()
-        assert seen.startswith("broker-run-") or name == "copilot"  # which keeps it to itself
+        assert (
+            seen.startswith("broker-run-") or tongue.name == "copilot"
+        )  # which keeps it to itself
         assert "tools can read" not in err
         written = (p.read_bytes() for p in (stage.root / "home").rglob("*") if p.is_file())
         assert not any(KEY.encode() in content for content in written)
@@ -109,7 +92,7 @@ def test_an_agent_is_recorded(
 @pytest.mark.parametrize("tongue", TONGUES, ids=lambda tongue: tongue.name)
 def test_a_subagent_is_a_conversation_of_its_own(tmp_path: Path, tongue: Tongue) -> None:
     """What a subagent asks, calls and is told is apart from what its parent does."""
-    stage = tongue.stage(tmp_path, installed(*tongue.program))
+    stage = tongue.on(tmp_path)
     new = stage.file("src/new.txt")
     code, _, err = stage.run(
         {
@@ -132,13 +115,11 @@ def test_a_subagent_is_a_conversation_of_its_own(tmp_path: Path, tongue: Tongue)
 
 def test_a_subagent_without_any_mark(tmp_path: Path) -> None:
     """Gemini CLI says not whose a request is, and its subagent is told apart all the same."""
-    stage = test_gemini.Stage(tmp_path, installed("BROKER_GEMINI", "gemini"))
-    done = Use([("complete_task", {"result": {"response": "done"}})])
-    spawn = ("invoke_agent", {"agent_name": "generalist", "prompt": "[script sub] look"})
+    stage = GEMINI.on(tmp_path)
     code, _, err = stage.run(
         {
-            "main": [Use([spawn]), Say("done")],
-            "sub": [Use([("read_file", {"file_path": "src/a.py"})]), done, Say("ok")],
+            "main": [*GEMINI.main("[script sub] look"), Say("done")],
+            "sub": [Use([GEMINI.read("src/a.py")]), GEMINI.report, Say("ok")],
         },
         scope=["calls=20"],
     )

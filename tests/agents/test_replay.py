@@ -2,17 +2,13 @@
 Real agents, recorded and then played again without their model.
 
 Each agent runs under a ticket against a scripted model on loopback: it reads, edits, is refused one
-call, runs its shell and delegates where it can. Then the model is gone, the workspace is put back,
-and the agent is played again.
+call, runs its shell and delegates where it can. Then the model is gone, and the agent is played
+again over the workspace as it was.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,28 +21,9 @@ from broker.loopback.server import LoopbackModel
 from tests.agents import stage as stages
 from tests.agents import test_claude_code, test_codex, test_gemini, test_opencode, test_qwen
 from tests.agents.stage import Script, finished, installed
+from tests.console import process
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(300)]
-
-_REPLAY = """
-import json, os, shutil, sys
-from pathlib import Path
-from broker.cli.recorded import played
-from broker.home import Home
-from broker.replay.exact import Again, replay
-from broker.cli.replay import document
-given = json.loads(sys.argv[1])
-home = Home.find(os.environ)
-what = played(None, home)
-def restore(into):
-    shutil.copytree(given["before"], into, dirs_exist_ok=True, symlinks=True)
-    return "the workspace as it was"
-os.dup2(2, 1)
-again = Again(what.reader, what.session, restore)
-outcome = replay(again, home=home, environ=os.environ, stderr=sys.stderr)
-Path(given["into"]).write_text(json.dumps(document(outcome, "") | {"why": [
-    played.match.why for played in outcome.told]}))
-"""
 
 
 @dataclass(frozen=True)
@@ -162,32 +139,26 @@ CASES = {
 
 
 def _play(stage: stages.Stage, case: Case) -> dict[str, Any]:
-    """Record a run, put the workspace back, and play it again without its model."""
-    before, into = stage.root / "before", stage.root / "outcome.json"
-    shutil.copytree(stage.workspace, before)
+    """Record a run, and play it again without its model."""
     with LoopbackModel(case.script(stage)) as model:
         code, _, err = finished(stage.start(model, scope=case.scope), 180)
         environ = {"HOME": str(stage.user), **stage.environ(model)}
     assert code == 0, err
-    kept = {path: path.read_bytes() for path in stage.workspace.rglob("*") if path.is_file()}
-    given = json.dumps({"before": str(before), "into": str(into)})
+    kept = _files(stage)
     home = {"BROKER_HOME": str(stage.bench.home.state.parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", _REPLAY, given],
-        env={**os.environ, **environ, **home},
+    said = process(
+        *("replay", "--json"),
         cwd=stage.workspace,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
+        env={**os.environ, **environ, **home},
+        timeout_s=240,
     )
-    assert into.exists(), done.stderr
-    found: dict[str, Any] = json.loads(into.read_text())
-    found["err"] = done.stderr
-    found["untouched"] = kept == {
-        path: path.read_bytes() for path in stage.workspace.rglob("*") if path.is_file()
-    }
+    found: dict[str, Any] = {**dict(said.json()), "err": said.err}  # type: ignore[call-overload]  # one object
+    found["untouched"] = kept == _files(stage)
     return found
+
+
+def _files(stage: stages.Stage) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in stage.workspace.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -196,7 +167,7 @@ def test_an_agent_is_played_again_without_its_model(name: str, tmp_path: Path) -
     case = CASES[name]
     found = _play(case.make(tmp_path), case)
     print(name, {key: found[key] for key in ("recorded", "rungs", "unmatched", "not_asked")})
-    print(*found["why"], sep="\n")
+    print(*(each["why"] for each in found["divergences"]), sep="\n")
     assert found["unmatched"] == 0, found
     assert found["not_asked"] == [], found
     assert found["reused"] == found["recorded"] >= 4

@@ -12,7 +12,7 @@ from bench.agentdojo.isolation import isolation
 from bench.agentdojo.limits import LEVELS, Limit, Limits, ToolLimits
 from bench.agentdojo.replay import Figures, total
 from bench.agentdojo.spelling import Bench, bench_catalog, scope_texts
-from bench.agentdojo.tasks import Asked, Suite, Task, suites_of
+from bench.agentdojo.tasks import Asked, Suite, suites_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "agentdojo.md"
 QUICK = ("names", "links", "in intent", "in intent, links")
@@ -31,8 +31,8 @@ def checked(
 ) -> tuple[Measured, run.Check]:
     """What four levels come to, with every decision held against the naive one."""
     check = run.Check("agentdojo")
-    bench = Bench.of("agentdojo", tmp_path_factory.mktemp("dojo"))
-    return run.dojo(suites, run.levels_of(QUICK), bench, check), check
+    bench = Bench.of("agentdojo", tmp_path_factory.mktemp("dojo"), check.seen)
+    return run.dojo(suites, run.levels_of(QUICK), bench), check
 
 
 def test_the_naive_reading_agrees_on_every_call(checked: tuple[Measured, run.Check]) -> None:
@@ -77,7 +77,9 @@ def test_no_call_reaches_another_customer(
 ) -> None:
     """tau-bench's calls with one thing of another customer's are refused, all of them."""
     path = shared / "agentdojo" / "taubench.json"
-    found = isolation(path, Bench.of("taubench", tmp_path), (shop,))[shop]
+    check = run.Check("taubench")
+    found = isolation(path, Bench.of("taubench", tmp_path, check.seen), (shop,))[shop]
+    assert check.differing == []
     assert found.foreign == found.refused == foreign
     # Three tasks of the shop look at orders that do not exist, or are not the customer's.
     assert found.tasks - found.whole == other
@@ -102,11 +104,10 @@ def test_a_wider_limit_is_seen_by_the_comparison() -> None:
     """The comparison finds a decision that is wrong: both answers are really looked at."""
     check = run.Check("agentdojo")
     pay = ToolLimits("send_money", {"recipient": Limit("among", ("A",))})
-    task = Task("banking", "user_task_0", "pay", ())
     for recipient, allowed in (("A", True), ("B", False), ("B", True)):
         call = Asked("send_money", {"recipient": recipient})
-        check.seen(Limits(tools=(pay,)), task, call, 0, allowed)
-    assert [(call.arguments["recipient"], said) for *_, call, said in check.differing] == [
+        check.seen(Limits(tools=(pay,)), "pay", call, 0, allowed)
+    assert [(call.arguments["recipient"], said) for call, said, _ in check.differing] == [
         ("B", True)
     ]
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.redaction.bodies import hide_body, hide_words
+from broker.redaction.bodies import hide_body
 from broker.redaction.hiding import Hider, redacted
 from broker.redaction.texts import secrets_in
+from broker.redaction.words import hide_words
 
 NAMES = st.sampled_from(
     ["password", "API_KEY", "openaiApiKey", "x-api-key", "client_secret", "GITHUB_TOKEN", "cookie",

@@ -85,6 +85,8 @@ COMPOSED: Mapping[str, frozenset[str]] = {
     "broker.config": frozenset({"Config", "load_config"}),
     "broker.home": frozenset({"Home"}),
     "broker.intent": frozenset({"TypedLine"}),
+    "broker.records.audits": frozenset({"ToolAudits"}),
+    "broker.records.store": frozenset({"RecordStore"}),
 }
 COMPOSITION = frozenset({"__main__.py", "composition.py"})
 
@@ -92,7 +94,7 @@ COMPOSITION = frozenset({"__main__.py", "composition.py"})
 # and the sessions that follow one another.
 AGENT_LOOP: Mapping[str, frozenset[str]] = {
     "broker.agentloop.": ALL,
-    "broker.config": frozenset({"ModelSetting"}),
+    "broker.config": frozenset({"Config", "ModelSetting"}),
     "broker.intent": frozenset({"TypedLine"}),
     "broker.receipt.entry": frozenset({"Entry"}),
     "broker.records.": ALL,

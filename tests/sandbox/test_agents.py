@@ -12,7 +12,8 @@ import pytest
 from broker.loopback.script import Say, Use
 from tests import runkit
 from tests.agents import test_claude_code as claude
-from tests.agents import test_codex as codex
+from tests.agents.stages import CodexStage
+from tests.agents.tongues import CODEX
 from tests.sandboxkit import needed
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
@@ -92,9 +93,9 @@ def test_codex(tmp_path: Path) -> None:
     program = os.environ.get("BROKER_CODEX") or shutil.which("codex")
     if not program:
         pytest.skip("Codex is not installed")
-    stage = codex.Stage(tmp_path, program)
+    stage = CodexStage(tmp_path, program)
     _, script = outside(tmp_path)
-    code, _, err = stage.run({"main": [Use([codex.shell(script)]), Say("done")]}, scope=SCOPE)
+    code, _, err = stage.run({"main": [Use([CODEX.shell(script)]), Say("done")]}, scope=SCOPE)
     assert code == 0, err
     check(stage.results["main-0-0"].text, tmp_path, stage.entries())
     config = (stage.user / ".codex/config.toml").read_text()

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from broker.agents.adapter import Launch, adapter_for
 from broker.agents.client import (
     DEADLINE_MS,
     TIMEOUT_S,
     compiled_client,
     hook_command,
     interpreter,
+    telling_command,
     write_new,
 )
+from tests.hookkit import PAYLOAD, Stand, within
 
 
 def test_the_client_is_compiled_for_the_interpreter_that_runs_it(tmp_path: Path) -> None:
@@ -46,6 +50,50 @@ def test_whatever_fails_the_command_refuses(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, b"no\n")
+
+
+@pytest.mark.parametrize("name", ["claude", "cline", "copilot", "gemini", "qwen"])
+def test_the_shell_around_a_hook_says_nothing(tmp_path: Path, name: str) -> None:
+    """A start-up file that a variable names, and would print a line, is not read in a run."""
+    for folder in ("session", "ws", "home", "bin"):
+        (tmp_path / folder).mkdir()
+    noisy = tmp_path / "noisy.sh"
+    noisy.write_text("echo a line\n")
+    given = {"BASH_ENV": str(noisy), "ENV": str(noisy), "SHELLOPTS": "noexec"}
+    (tmp_path / "bin/node").touch(mode=0o755)
+    path = f"{os.environ['PATH']}:{tmp_path / 'bin'}"
+    environ = {"HOME": str(tmp_path / "home"), "PATH": path, **given}
+    adapter = adapter_for([name])
+    command = (name, *adapter.trial, "-p", "go")
+    session, socket = tmp_path / "session", tmp_path / "s"
+    prepared = adapter.prepare(Launch(command, environ, tmp_path / "ws", session, socket))
+    assert {variable: prepared.environ[variable] for variable in given} == dict.fromkeys(given, "")
+    done = subprocess.run(
+        ["bash", "-c", "echo said"],
+        env={**environ, **prepared.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "said\n"
+
+
+def test_what_is_told_at_leisure_is_told_whole(tmp_path: Path) -> None:
+    """The shell ends before the session knows, and the session is told all the same."""
+    with Stand(tmp_path / "s", lambda _: time.sleep(1)) as stand:
+        client = compiled_client(tmp_path / "hook.pyc")
+        began_s = time.monotonic()
+        done = subprocess.run(
+            telling_command(client, stand.path, "codex", waits=False),
+            shell=True,
+            input=PAYLOAD * 500,
+            capture_output=True,
+            check=False,
+        )
+        assert time.monotonic() - began_s < 0.9
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        assert within(10, lambda: bool(stand.asked))
+        assert stand.asked == [b"hook codex\n" + PAYLOAD * 500]
 
 
 def test_a_file_of_ours_is_new_and_private(tmp_path: Path) -> None:

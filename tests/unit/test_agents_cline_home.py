@@ -14,7 +14,7 @@ from broker.agents.cline.home import (
     furnish,
     own_files,
     put_net,
-    server_names,
+    server_settings,
     unwelcome,
 )
 from broker.errors import LaunchError
@@ -96,15 +96,16 @@ def test_who_is_asked_before_a_call(real: Path, text: str, asks: bool) -> None:
         auto_approves(environ)
 
 
-def test_the_names_of_servers(real: Path) -> None:
-    """They are the keys of the person's settings."""
+def test_the_persons_servers(real: Path, tmp_path: Path) -> None:
+    """They stand in a file of the person's, or where a variable says; broken ones refuse."""
     environ = {"HOME": str(real.parent)}
-    assert server_names(environ) == ()
+    assert server_settings(environ) == {}
     settings = real / "data/settings/cline_mcp_settings.json"
-    settings.write_text('{"mcpServers":{"a":{},"b c":{}}}')
-    assert server_names(environ) == ("a", "b c")
-    settings.write_text('{"mcpServers":[]}')
-    assert server_names(environ) == ()
+    settings.write_text('{"mcpServers":{"a":{}}}')
+    assert server_settings(environ) == {"mcpServers": {"a": {}}}
+    (tmp_path / "mcp.json").write_text("[")
+    with pytest.raises(LaunchError, match=r"mcp\.json"):
+        server_settings({**environ, "CLINE_MCP_SETTINGS_PATH": str(tmp_path / "mcp.json")})
 
 
 @pytest.mark.parametrize("name", [".cline/plugins", ".cline/hooks", ".clinerules/hooks"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from broker.agents.children import News, Spawn
 from broker.agents.codex.hook import CodexDialect
-from broker.agents.hooks import HookCall
+from broker.agents.hooks import HookCall, Outcome
 from broker.errors import BrokerError, InputError
 
 CALL = {
@@ -123,6 +123,24 @@ def test_the_end_of_a_call_tells_whom_it_started(answer: object, agent: str | No
     found = read(hook_event_name="PostToolUse", tool_name="spawn_agent", tool_response=answer)
     assert found.news == (None if agent is None else News("paired", agent, call="call_1"))
     assert found.tool == ""
+    assert found.ended == Outcome("call_1", True, answer)
+
+
+def test_an_end_that_is_told_twice_counts_once() -> None:
+    """A call that starts a subagent is told by two hooks, and each tells whom it started."""
+    told = {**CALL, "hook_event_name": "PostToolUse", "tool_response": '{"agent_id":"a1"}'}
+    dialect = CodexDialect()
+
+    def again(tool: str, call: str) -> HookCall:
+        said = {**told, "tool_name": tool, "tool_use_id": call}
+        return dialect.read(json.dumps(said).encode())
+
+    first, second = again("spawn_agent", "c1"), again("spawn_agent", "c1")
+    assert first.news == second.news == News("paired", "id:a1", call="c1")
+    assert first.ended is not None
+    assert second.ended is None
+    assert again("spawn_agent", "c2").ended is not None
+    assert again("Bash", "c3").ended == Outcome("c3", True, '{"agent_id":"a1"}')
 
 
 def test_the_beginning_and_the_end_of_a_subagent_are_news() -> None:

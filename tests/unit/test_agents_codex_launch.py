@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,6 +65,10 @@ def test_the_hook_stands_before_every_call(adapter: CodexLaunch, tmp_path: Path)
         "hooks.state",
     ]
     assert CLIENT_NAME in settings[0]
+    after = tomllib.loads(settings[4])["hooks"]["PostToolUse"]
+    assert [each.get("matcher") for each in after] == [".*spawn_agent", None]
+    commands = [each["hooks"][0]["command"] for each in after]
+    assert [command[-1] for command in commands] == [":", "&"]  # the second is not waited for
     assert "sha256:one" in settings[-1]
     assert "--dangerously-bypass-hook-trust" not in words
     assert len(asked) == 2

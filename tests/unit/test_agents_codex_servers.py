@@ -27,7 +27,7 @@ def asked(
     program.write_text(f"#!{sys.executable}\nimport sys\nprint({said!r})\n")
     program.chmod(0o755)
     launch = Launch((), {"PATH": os.defpath}, root, root / "sid", root / "s")
-    return list(gateway_settings(str(program), file, launch, settings))
+    return gateway_settings(str(program), file, launch, settings)[0]
 
 
 def test_a_server_is_started_behind_the_gateway(tmp_path: Path) -> None:
@@ -64,6 +64,21 @@ def test_no_key_of_a_server_stands_on_a_command_line(tmp_path: Path) -> None:
 def test_others_stay_as_they_are(tmp_path: Path, rows: object) -> None:
     """Switched off, with an address, with a name that is no key, and answers of any shape."""
     assert asked(tmp_path, rows) == []
+
+
+def test_a_server_with_an_address_stays_and_is_told(tmp_path: Path) -> None:
+    """Codex takes no server that has an address and a command."""
+    far = {"type": "streamable_http", "url": "https://a.example", "bearer_token_env_var": "T"}
+    program, file = tmp_path / "codex", tmp_path / "config.toml"
+    file.write_text("[mcp_servers.notes]")
+    rows = json.dumps([ROW, {"name": "far", "enabled": True, "transport": far}])
+    program.write_text(f"#!{sys.executable}\nprint({rows!r})\n")
+    program.chmod(0o755)
+    launch = Launch((), {"PATH": os.defpath}, tmp_path, tmp_path / "sid", tmp_path / "s")
+    settings, beside = gateway_settings(str(program), file, launch, ())
+    assert beside == ("far",)
+    assert settings
+    assert not [each for each in settings if "far" in each]
 
 
 def test_what_was_typed_is_left_alone(tmp_path: Path) -> None:

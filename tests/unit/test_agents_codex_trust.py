@@ -26,8 +26,10 @@ given = [w for w in words if w.startswith("hooks.") and not w.startswith("hooks.
 def read(setting):
     name, _, rest = setting.partition("=")
     event = name.partition(".")[2]
-    command = json.JSONDecoder().raw_decode(rest.partition("command=")[2])[0]
-    return event[0].lower() + event[1:], command
+    event = event[0].lower() + event[1:]
+    return [
+        (event, json.JSONDecoder().raw_decode(each)[0]) for each in rest.split("command=")[1:]
+    ]
 trusted = any(w.startswith("hooks.state") for w in words)
 for line in sys.stdin:
     message = json.loads(line)
@@ -39,12 +41,14 @@ for line in sys.stdin:
             sys.exit()
         hooks = [
             {{
-                "key": f"k{{i}}", "eventName": read(setting)[0], "command": read(setting)[1],
+                "key": f"k{{i}}", "eventName": event, "command": command,
                 "currentHash": row.get("digest", "sha256:x"), "enabled": True,
                 "source": "sessionFlags",
                 "trustStatus": "trusted" if trusted and row.get("runs", True) else "untrusted",
             }}
-            for i, setting in enumerate(given if json.loads(rows) else [])
+            for i, (event, command) in enumerate(
+                pair for setting in (given if json.loads(rows) else []) for pair in read(setting)
+            )
             for row in [dict(enumerate(json.loads(rows))).get(i, {{}})]
         ]
         theirs = {{**hooks[0], "source": "user", "command": "theirs"}} if hooks else None

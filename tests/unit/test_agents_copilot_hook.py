@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.agents.children import News, Spawn
-from broker.agents.copilot.hook import CopilotDialect
-from broker.agents.hooks import HookCall
+from broker.agents.children import Children, News, Spawn
+from broker.agents.copilot.hook import MAX_RUNNING, CopilotDialect, CopilotHook
+from broker.agents.hooks import HookCall, Outcome
 from broker.errors import BrokerError, InputError
+from tests.sessionkit import Bench, bench
+
+__all__ = ["bench"]
 
 CALL = {
     "hook_event_name": "PreToolUse",
@@ -29,8 +32,10 @@ def read(*servers: str, **changed: object) -> HookCall:
 
 
 def test_a_payload_is_a_call() -> None:
-    """Tool, arguments, folder and actor are taken as they stand; there is no call id."""
-    assert read() == HookCall("PreToolUse", "Bash", {"command": "ls"}, "", "/ws", None, "main")
+    """Tool, arguments, folder and actor are taken as they stand; the call gets a number."""
+    found = read()
+    assert (found.event, found.tool, found.arguments) == ("PreToolUse", "Bash", {"command": "ls"})
+    assert (found.call_id, found.cwd, found.server, found.actor) == ("1", "/ws", None, "main")
     assert read(agent_id="a1", agent_type="explore").actor == "agent:explore:a1"
     assert read(tool_name="skill").tool == "Skill"
 
@@ -105,7 +110,7 @@ def test_a_field_that_is_needed_and_wrong_is_refused(field: str, value: object) 
         read(**{field: value})
 
 
-@pytest.mark.parametrize("event", ["PostToolUse", "PermissionRequest", "preToolUse"])
+@pytest.mark.parametrize("event", ["Stop", "PermissionRequest", "preToolUse"])
 def test_other_events_are_refused(event: str) -> None:
     """Under Copilot's own name of the event it would not take our refusal for one."""
     with pytest.raises(InputError):
@@ -179,3 +184,60 @@ def test_news_of_a_subagent_carry_no_call() -> None:
     for tool in ("tool_name", "toolName"):
         with pytest.raises(InputError):
             CopilotDialect().read(json.dumps({**begun, tool: "Bash"}).encode())
+
+
+def said(event: str, **changed: object) -> bytes:
+    """Return a payload of a call, or of its end."""
+    return json.dumps({**CALL, "hook_event_name": event, **changed}).encode()
+
+
+RESULT = {"result_type": "success", "text_result_for_llm": "x"}
+
+
+def test_an_end_is_that_of_the_first_call_alike_that_runs(bench: Bench) -> None:
+    """Once for each call that was let through; never for one that was refused, or for nobody's."""
+    hook = CopilotHook(CopilotDialect(), Children())
+    session = bench.open(["tools=Bash", "calls=2"])
+    for _ in range(3):
+        hook.answer(said("PreToolUse"), session)
+    hook.answer(said("PreToolUse", tool_name="Read", tool_input={"path": "x"}), session)
+    ends = [
+        said("PostToolUse", tool_result=RESULT),
+        said("PostToolUse", tool_result={"result_type": "failure"}),
+        said("PostToolUse", tool_result=RESULT),  # of the call that was refused
+        said("PostToolUseFailure", tool_name="Read", tool_input={"path": "x"}, error="x"),
+        said("PostToolUse", agent_id="a1", agent_type="x", tool_result=RESULT),
+    ]
+    for end in ends:
+        assert hook.answer(end, session) is None
+    found = bench.entries(session.sid)
+    decided = [(d["call"], d["decision"]) for kind, d in found if kind == "decision"]
+    assert decided == [("1", "allow"), ("2", "allow"), ("3", "refuse"), ("4", "refuse")]
+    told = [(d["call"], d["ok"]) for kind, d in found if kind == "result"]
+    assert told == [("1", True), ("2", False)]
+
+
+def test_a_call_that_failed_by_itself_is_told_so() -> None:
+    """With its error; and what is remembered of calls that never end is bounded."""
+    dialect = CopilotDialect()
+    dialect.runs(dialect.read(said("PreToolUse")))
+    failed = dialect.read(said("PostToolUseFailure", error="no"))
+    assert failed.ended == Outcome("1", False, "no")
+    for n in range(MAX_RUNNING + 1):
+        dialect.runs(dialect.read(said("PreToolUse", tool_input={"n": n})))
+    assert dialect.read(said("PostToolUse", tool_input={"n": 0})).ended is None
+    assert dialect.read(said("PostToolUse", tool_input={"n": 1})).ended is not None
+
+
+def test_captured_ends_are_read(shared: Path) -> None:
+    """Every end that a real Copilot told is that of a call before it."""
+    folder = shared / "agents/captures/copilot/pascal"
+    files = sorted(folder.glob("PostToolUse*.json"))
+    assert len(files) > 15
+    for file in files:
+        dialect = CopilotDialect(["filesystem"])
+        told = json.loads(file.read_text())
+        dialect.runs(dialect.read(json.dumps({**told, "hook_event_name": "PreToolUse"}).encode()))
+        ended = dialect.read(file.read_bytes()).ended
+        assert ended is not None
+        assert ended.ok == ("Failure" not in file.name)

@@ -51,7 +51,13 @@ def test_our_plugin_comes_behind_every_other(
     assert prepared.environ == {}
     assert json.loads((plugin / "plugin.json").read_text())["hooks"] == "hooks.json"
     hooks = json.loads((plugin / "hooks.json").read_text())["hooks"]
-    assert set(hooks) == {"PreToolUse", "SessionStart", "SubagentStart", "SubagentStop"}
+    asks = {"PreToolUse", "SessionStart"}
+    tells = {"SubagentStart", "SubagentStop", "PostToolUse", "PostToolUseFailure"}
+    assert set(hooks) == asks | tells
+    assert {event for event in hooks if hooks[event][0]["bash"].endswith("&")} == {
+        "PostToolUse",
+        "PostToolUseFailure",
+    }
     (hook,) = hooks["PreToolUse"]
     assert hook["timeoutSec"] == 30
     assert CLIENT_NAME in hook["bash"]

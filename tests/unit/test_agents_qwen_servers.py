@@ -20,19 +20,22 @@ def put(path: Path, **servers: object) -> Path:
 
 def test_only_servers_of_the_person_alone_are_taken(tmp_path: Path) -> None:
     """One of the workspace, of the machine, or that the workspace has an entry for, stays."""
-    put(tmp_path / "own/settings.json", mine=ENTRY, theirs=ENTRY, machines=ENTRY)
+    far = {"httpUrl": "https://a.example/mcp"}
+    put(tmp_path / "own/settings.json", mine=ENTRY, theirs=ENTRY, machines=ENTRY, far=far)
     put(tmp_path / "ws/.qwen/settings.json", theirs=ENTRY, workspaces=ENTRY)
     system = put(tmp_path / "system.json", machines=ENTRY)
     launch = Launch((), {}, tmp_path / "ws", tmp_path / "sid", tmp_path / "s")
-    found = with_servers(launch, tmp_path / "own", system)["mcpServers"]
+    settings, beside = with_servers(launch, tmp_path / "own", system)
+    found = settings["mcpServers"]
     assert isinstance(found, dict)
     assert found["machines"] == ENTRY
     assert set(found) == {"mine", "machines"}
     assert found["mine"]["trust"] is True
     assert found["mine"]["args"][-1] == "server"
+    assert beside == ("far",)
 
 
 def test_without_servers_nothing_is_added(tmp_path: Path) -> None:
     """The machine's settings stay as they are."""
     launch = Launch((), {}, tmp_path, tmp_path / "sid", tmp_path / "s")
-    assert with_servers(launch, tmp_path, tmp_path / "none") == {}
+    assert with_servers(launch, tmp_path, tmp_path / "none") == ({}, ())

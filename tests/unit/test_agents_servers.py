@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker.agents.adapter import Launch, adapter_for
-from broker.agents.servers import behind_gateway
-from broker.mcp.config import gateway_command
+from broker.agents.servers import behind_gateway, beside_gateway
+from broker.mcp.config import ADDRESS_VARIABLE, HEADERS_VARIABLE, gateway_command
 
 LAUNCH = Launch((), {"BROKER_HOME": "/b"}, Path("/ws"), Path("/b/sessions/sid"), Path("/run/s"))
 
@@ -26,11 +26,48 @@ def test_a_server_that_is_started_stands_behind_the_gateway() -> None:
     }
 
 
+KEY = {"Authorization": "Bearer k"}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "http", "url": "https://a.example/mcp", "headers": KEY},
+        {"httpUrl": "https://a.example/mcp", "headers": KEY},
+        {"type": "remote", "url": "https://a.example/mcp", "headers": KEY},
+        {"type": "streamableHttp", "url": "https://a.example/mcp", "http_headers": KEY},
+        {"type": "http", "url": "http://127.0.0.1:9/mcp"},
+        {"type": "http", "url": "http://[::1]:9/mcp"},
+    ],
+)
+def test_a_server_whose_entry_says_all_stands_behind_it_too(entry: dict[str, object]) -> None:
+    """It has headers, or lies on this machine; neither address nor key is on a command line."""
+    (found,) = behind_gateway({"notes": entry}, LAUNCH).values()
+    assert isinstance(found, dict)
+    command = found["command"]
+    words = command if isinstance(command, list) else [command, *found["args"]]
+    assert words == [*gateway_command(), "--server", "notes", "--quiet"]
+    environ = found["environment" if isinstance(command, list) else "env"]
+    assert environ[ADDRESS_VARIABLE] in entry.values()
+    if "headers" in entry or "http_headers" in entry:
+        assert json.loads(environ[HEADERS_VARIABLE]) == KEY
+
+
 @pytest.mark.parametrize(
     "entry",
     [
         {"url": "https://a.example/mcp"},
         {"type": "http", "url": "https://a.example/mcp"},
+        {"type": "http", "url": "https://a.example/mcp", "headers": {}},
+        {"type": "http", "url": "https://127.0.0.1.a.example/mcp"},
+        {"type": "http", "url": "https://a.example/mcp", "headers": KEY, "oauth": {}},
+        {"type": "http", "url": "https://a.example/mcp", "headers": {"A": 7}},
+        {"type": "sse", "url": "https://a.example/mcp", "headers": KEY},
+        {"url": "https://a.example/sse", "headers": KEY},
+        {"type": "http", "url": "https://u:p@a.example/mcp", "headers": KEY},
+        {"type": "http", "url": "${BASE}/mcp", "headers": KEY},
+        {"type": "http", "url": 7, "headers": KEY},
+        {"type": "http", "url": "https://a.example", "httpUrl": "https://b.example"},
         {"type": "sse", "command": "x"},
         {"command": "x", "url": "https://a.example"},
         {"command": "x", "args": "y"},
@@ -51,6 +88,21 @@ def test_what_is_not_understood_stays_as_it_is(entry: object) -> None:
     assert set(behind_gateway({"odd": entry, "good": good}, LAUNCH)) == {"good"}
 
 
+def test_who_stays_beside_the_gateway_is_told() -> None:
+    """Each server with an address that does not stand behind it, and no other one."""
+    servers = {
+        "signs-in": {"type": "http", "url": "https://a.example/mcp"},
+        "keyed": {"type": "http", "url": "https://a.example/mcp", "headers": KEY},
+        "odd": {"url": 7},
+        "started": {"command": "x"},
+        "broken": None,
+    }
+    gateways = behind_gateway(servers, LAUNCH)
+    assert set(gateways) == {"keyed", "started"}
+    assert beside_gateway(servers, gateways) == ("signs-in",)
+    assert beside_gateway(None, ()) == ()
+
+
 @pytest.mark.parametrize("servers", [None, [], "x", 7])
 def test_what_is_no_table_holds_no_servers(servers: object) -> None:
     """The agent says so itself."""
@@ -64,6 +116,7 @@ def test_what_is_no_table_holds_no_servers(servers: object) -> None:
         ("copilot", ".copilot/mcp-config.json"),
         ("gemini", ".gemini/settings.json"),
         ("qwen", ".qwen/settings.json"),
+        ("cline", ".cline/data/settings/cline_mcp_settings.json"),
     ],
 )
 def test_what_repeats_a_servers_keys_goes_with_the_run(
@@ -73,7 +126,7 @@ def test_what_repeats_a_servers_keys_goes_with_the_run(
     for folder in ("session", "ws", "home"):
         (tmp_path / folder).mkdir()
     place = tmp_path / "home" / file
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(exist_ok=True, parents=True)
     entry = {"command": "server", "env": {"KEY": "secret"}}
     place.write_text(json.dumps({"mcpServers": {"notes": entry}}))
     environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}

@@ -33,6 +33,18 @@ def test_secret_headers_are_texts(broker: Console, monkeypatch: pytest.MonkeyPat
         assert "BROKER_MCP_HEADERS" in broker("mcp", "--url", "http://h/").err
 
 
+def test_an_address_may_come_from_the_environment(
+    broker: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where neither a command nor an address is typed: it may hold a key."""
+    monkeypatch.setenv("BROKER_MCP_URL", "ftp://h/?key=secret")
+    done = broker("mcp")
+    assert done.code == 2
+    assert "no address of the web" in done.err
+    monkeypatch.setenv("BROKER_MCP_URL", "ftp://h/")
+    assert "no address" not in broker("mcp", "--listen", "1", "--", "s").err
+
+
 def test_help_says_how_tools_are_named(broker: Console) -> None:
     """Whoever writes a scope finds the names there."""
     assert "mcp__SERVER__resources/read" in broker("mcp", "--help").out

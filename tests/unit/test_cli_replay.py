@@ -6,8 +6,9 @@ from broker.cli.replay import document
 from broker.replay.exact import ReplayOutcome
 from broker.replay.forking import Fork
 from broker.replay.isolation import Isolation
-from broker.replay.matching import KeptRequest, shape_of
+from broker.replay.matching import KeptRequest, LadderMatch, shape_of
 from broker.replay.normal import Normal
+from broker.replay.playback import Played
 from tests.console import Console
 
 
@@ -32,7 +33,7 @@ def test_the_document_says_all_of_it() -> None:
         4,
         {1: 2, 3: 1, 4: 1},
         (kept,),
-        (),
+        (Played(LadderMatch(3, kept, 0.25, "x differs"), None),),
         "divergence",
         2,
         Fork(5, 6, "m"),
@@ -42,6 +43,9 @@ def test_the_document_says_all_of_it() -> None:
     assert (found["recorded"], found["reused"], found["unmatched"]) == (4, 3, 1)
     assert found["rungs"] == {"1": 2, "2": 0, "3": 1}
     assert (found["not_asked"], found["halted"], found["exact"]) == ([9], "divergence", False)
+    assert found["divergences"] == [
+        {"rung": 3, "expected": 9, "distance": 0.25, "why": "x differs"}
+    ]
     assert (found["live"], found["fork_point"], found["model"]) == (2, 5, "m")
 
 

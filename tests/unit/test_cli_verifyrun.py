@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from broker.capabilities.clock import FakeClock
+from broker.capabilities.fs import SystemFiles
 from broker.cli.wires import KEY_NAME
 from broker.home import Home
 from broker.receipt import Receipts, load_or_create_key
+from broker.records.recorder import Recorder, Sent
+from broker.records.store import RecordStore
 from broker.resolution.arguments import canonical_digest
+from broker.trace.requests import Requests
 from broker.trace.writer import RunWriter
 from tests.console import Console
 from tests.unit.tracekit import SH, begun, independent, lines
@@ -115,8 +121,6 @@ def test_a_receipt_that_was_changed(broker: Console, home: Home) -> None:
 
 def resealed(run: RunWriter, change: dict[str, object], type_: str) -> None:
     """Change the attributes of all events of a type, and seal the run anew, as a forger would."""
-    import hashlib
-
     path = run.folder / "events.jsonl"
     rows = lines(run.folder)
     for row in rows:
@@ -214,3 +218,47 @@ def test_the_session_may_be_told_by_the_first_event(broker: Console, home: Home)
     assert isinstance(found, dict)
     assert found["session"] == "k3v"
     assert found["receipt"]["lines"] == 5
+
+
+ASK = b'{"model":"m-1","messages":[{"role":"user","content":"%d"}]}'
+
+
+def asked(home: Home, tmp_path: Path, *, wire: list[int], meant: list[int]) -> str:
+    """Record requests on the wire and in a harness; return the folder of the harness's records."""
+    receipt(home)
+    run = begun(home.runs, replace(SH, session=home.sessions / "k3v"))
+    for number in wire:
+        body = ASK % number
+        attrs = {"sha256": hashlib.sha256(body).hexdigest(), "bytes": len(body)}
+        Requests(run).write("main", json.loads(body), attrs=attrs)
+    run.event("run.end", "orca")
+    run.seal(0)
+    folder = tmp_path / "records"
+    recorder = Recorder(RecordStore(SystemFiles().below(str(folder))), FakeClock())
+    for number in meant:
+        recorder.begin(Sent("POST", "api.test", "/v1/messages", ASK % number))
+    return str(folder)
+
+
+def test_what_a_harness_meant_is_what_was_sent(broker: Console, home: Home, tmp_path: Path) -> None:
+    """The records of a harness and the wire were made apart, and their digests agree."""
+    folder = asked(home, tmp_path, wire=[1, 2, 2], meant=[1, 2, 2])
+    said = broker("verify", "--records", folder)
+    assert said.code == 0
+    assert "harness    3 requests that it meant, as they were sent" in said.out
+
+
+def test_what_a_harness_did_not_mean_is_a_break(
+    broker: Console, home: Home, tmp_path: Path
+) -> None:
+    """A request of somebody else, and one that never came by, are told, each by its place."""
+    folder = asked(home, tmp_path, wire=[1, 2], meant=[1, 3])
+    said = broker("verify", "--records", folder)
+    assert said.code == 1
+    assert "event 1: the harness did not mean this request" in said.out
+    assert "never passed" in said.out
+    found = broker("verify", "--records", folder, "--json").json()
+    assert isinstance(found, dict)
+    assert (len(found["wire"]["matched"]), found["wire"]["unmeant"]) == (1, [1])
+    assert broker("verify", "--records", str(tmp_path / "none")).code == 2
+    assert broker("verify", "--records", str(tmp_path)).code == 2

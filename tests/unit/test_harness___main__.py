@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from broker.capabilities.bundle import Capabilities, real_capabilities
+from broker.capabilities.fs import SystemFiles, SystemFolder
 from broker.capabilities.process import SystemProcesses
 from broker.capabilities.terminal import FakeTerminal
 from broker.harness.__main__ import main as started
 from broker.home import Home
 from broker.receipt import Receipts, load_key
 from broker.receipt.audit import audit
+from broker.records.model import ToolAudit
+from broker.records.store import read_records
 from broker.sessions.ground import key_path
 
 
@@ -230,3 +233,29 @@ def test_the_workspace_s_hooks_run_only_when_trusted(tmp_path: Path, words: list
     assert (code, "do not run" in terminal.errors) == (0, True)
     hooks.write_text("[[hook]]\n")
     assert main([*words, script(tmp_path, READ)]) == 3
+
+
+def test_a_call_that_does_not_fit_leaves_an_audit(tmp_path: Path, words: list[str]) -> None:
+    """What was stopped before the ticket stands beside the receipt, and a clean call does not."""
+    bad = {"tool": "read", "arguments": {"path": 3}, "expect": "failed"}
+    assert main([*words, script(tmp_path, READ, bad)]) == 0
+    (folder,) = Home.find(os.environ).sessions.iterdir()
+    records = read_records(SystemFiles().below(str(folder / "records"))).records
+    assert [(r.tool, r.outcome) for r in records if isinstance(r, ToolAudit)] == [
+        ("read", "invalid_arguments")
+    ]
+
+
+def test_audits_that_cannot_be_kept_keep_nobody(tmp_path: Path, words: list[str]) -> None:
+    """A run depends on its receipt, and not on what explains it."""
+
+    class Closed(SystemFiles):
+        def below(self, path: str) -> SystemFolder:
+            if path.endswith("/records"):
+                raise OSError(13, "permission denied")
+            return super().below(path)
+
+    terminal = FakeTerminal(tty=False)
+    typed = Typed([*words, script(tmp_path, READ)])
+    world = replace(real_capabilities(), process=typed, terminal=terminal, fs=Closed())
+    assert started(world) == 0

@@ -23,6 +23,7 @@ CODES = {
     "CapabilityError": 4,
     "VerificationError": 5,
     "Break": 5,
+    "TraceError": 5,
     "UnverifiableError": 5,
     "StoreError": 6,
     "FatalStoreError": 6,

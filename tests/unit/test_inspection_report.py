@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.agentloop.prompt import SECTIONS, prompt_text
 from broker.capabilities.bundle import FakeWorld
 from broker.errors import ScopeError
 from broker.harness.composition import Choices, compose
@@ -169,3 +171,33 @@ def test_what_a_workspace_brings_is_listed_as_untrusted(tmp_path: Path) -> None:
         "settings",
         False,
     )
+
+
+def test_the_prompt_is_told_by_its_sections(tmp_path: Path) -> None:
+    """The whole has a digest and so has each section; the text is content."""
+    short, whole = report(tmp_path)["prompt"], report(tmp_path, content=True)["prompt"]
+    assert short["sha256"] == whole["sha256"] == sha256(prompt_text().encode()).hexdigest()
+    assert [each["name"] for each in short["sections"]] == [each.name for each in SECTIONS]
+    assert all("text" not in each for each in short["sections"])
+    assert "\n\n".join(each["text"] for each in whole["sections"]) == prompt_text()
+
+
+def test_settings_are_told_without_secrets(tmp_path: Path) -> None:
+    """Models and servers are told by name and digest; what their environment holds is not."""
+    config = Path(os.environ["BROKER_HOME"]) / "config/broker.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(
+        '[harness]\nmodel = "x/m"\n[models.x]\nurl = "http://x.test/v1"\n'
+        '[mcp.y]\ncommand = ["y", "-v"]\nenv = { TOKEN = "s3cr3t" }\n',
+        encoding="utf-8",
+    )
+    config.chmod(0o600)
+    for content in (False, True):
+        document = report(tmp_path, content=content)
+        settings = document["settings"]
+        assert settings["model"] == "x/m"
+        (model,), (server,) = settings["models"], settings["servers"]
+        assert (model["name"], "url" in model) == ("x", content)
+        assert (server["name"], server["environ"]) == ("y", ["TOKEN"])
+        assert ("command" in server) is content
+        assert "s3cr3t" not in report_text(document)

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from broker.errors import LaunchError
-from broker.mcp.config import HEADERS_VARIABLE, gateway_command, wrap_servers
+from broker.mcp.config import (
+    ADDRESS_VARIABLE,
+    HEADERS_VARIABLE,
+    gateway_command,
+    wrap_servers,
+)
 
 RUN = {"BROKER_SOCKET": "/run/s", "BROKER_SESSION": "sid", "HOME": "/h", "BROKER_HOME": "/b"}
 HANDED = {"BROKER_SOCKET": "/run/s", "BROKER_SESSION": "sid", "BROKER_HOME": "/b"}
@@ -55,13 +60,13 @@ def test_a_server_with_an_address_is_started_by_us(entry: dict[str, object], kin
     found = wrapped({**entry, "headers": {"Authorization": "Bearer x"}, "enabled": True})
     command = found["command"]
     words = command if isinstance(command, list) else [command, *found["args"]]
-    assert words == [*OURS, "--server", "notes", "--quiet", "--url", "https://h/m"]
+    assert words == [*OURS, "--server", "notes", "--quiet"]  # a command line is public
     assert found.get("type") == kind
     assert found["enabled"] is True
     assert not {"url", "httpUrl", "headers"} & found.keys()
     environ = found["environment" if isinstance(command, list) else "env"]
     assert json.loads(environ.pop(HEADERS_VARIABLE)) == {"Authorization": "Bearer x"}
-    assert environ == HANDED
+    assert environ == {**HANDED, ADDRESS_VARIABLE: "https://h/m"}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +92,7 @@ def test_a_server_with_an_address_is_started_by_us(entry: dict[str, object], kin
         {"url": "https://h/m", "headers": ["A"]},
         {"url": "https://h/m", "headers": {"A": 1}},
         {"url": "https://h/m", "bearer_token_env_var": "T"},
+        {"url": "https://h/m", "oauth": {"clientId": "x"}},
     ],
 )
 def test_an_entry_that_is_not_understood_keeps_the_run_from_starting(entry: object) -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.redaction.bodies import hide_body, hide_headers, hide_words
+from broker.redaction.bodies import hide_body, hide_headers
 from broker.redaction.hiding import Hider
+from broker.redaction.words import hide_words
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.capture.treestore import git_program
 from broker.errors import InputError
 from broker.loopback.server import LoopbackModel
 from broker.replay.exact import NO_KEY, ReplayOutcome, _command, _environ, _is_past
@@ -18,7 +19,7 @@ from tests.replaykit import SCRIPT, Recorder
 
 @pytest.fixture
 def recorder(tmp_path: Path, broker_home: Path) -> Recorder:
-    """An empty workspace, and a small agent that reads two files and touches them."""
+    """A workspace, and a small agent that reads two files and touches them."""
     return Recorder(tmp_path, broker_home)
 
 
@@ -29,6 +30,8 @@ def _outcome(rungs: dict[int, int], left: int = 0, recorded: int = 3) -> ReplayO
 
 def test_a_run_is_played_again_from_its_recording(recorder: Recorder) -> None:
     """The model is gone, every request is on rung 1, and the workspace stays as it was."""
+    if git_program() is not None:  # which lays the workspace out again
+        recorder.write(a="one\n")
     said = recorder.record()
     assert said.code == 0, said.err
     touched = {each.name: each.read_bytes() for each in recorder.workspace.iterdir()}

@@ -46,6 +46,7 @@ ALIKE = [
     ("N4 long date", {"m": "Monday, November 30, 2026"}, {"m": "Friday, January 1, 2027"}),
     ("N4 ctime", {"m": "Mon Nov 30 20:04:28 2026"}, {"m": "Tue Dec 01 01:02:03 2026"}),
     ("N4 seconds", {"m": [1796025600]}, {"m": [1796025700]}),
+    ("N4 in a name", {"m": "read_1796072987754_0"}, {"m": "read_1796072997844_0"}),
     ("N4 milliseconds", {"m": 1796025600123}, {"m": 1796025700456}),
     ("N6 loopback", {"m": "http://127.0.0.1:4711/x"}, {"m": "http://localhost:5000/x"}),
     ("N7 span", {"m": "ran in 12.5 ms"}, {"m": "ran in 3ms"}),
@@ -55,6 +56,7 @@ ALIKE = [
         {"m": "fco_01a22e21-e44f-7d42-a7f1-83c6b2cf56ed"},
         {"m": "fco_01a22e22-182a-7de0-af07-187e11e8b275"},
     ),
+    ("N3 chunk", {"m": "Chunk ID: 98ccbe"}, {"m": "Chunk ID: 508041"}),
     ("N3 hex", {"m": "agentId: ab0164c54acef246b"}, {"m": "agentId: aa75eaeaf152968c1"}),
     ("N8 secrets", {"m": "key [hidden name 0badf00d]"}, {"m": "key [hidden]"}),
     (

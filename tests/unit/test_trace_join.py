@@ -112,9 +112,10 @@ def test_notes_are_held_against_the_receipt() -> None:
         event(3, attrs={"n": 9, "allowed": True}),
         event(4, attrs={"n": 7, "allowed": True, "call": "b"}),
         event(5, attrs={"n": "\x1b", "allowed": True}),
+        event(6, attrs={"n": [1], "allowed": True}),
     ]
-    told = join([], [allowed(7, call="a")], notes).told
-    assert [each.split()[1] for each in told] == ["2", "3", "4", "5"]
+    told = join([ran(0, "other")], [allowed(7, call="a")], notes).told
+    assert [each.split()[1] for each in told] == ["2", "3", "4", "5", "6"]
     assert "\x1b" not in "".join(told)
 
 
@@ -159,6 +160,25 @@ def test_a_payload_that_cannot_be_read_has_no_digest() -> None:
     assert [(e.seq, e.args) for e in found] == [(1, "")]
 
 
+def test_a_decision_that_was_made_while_a_call_was_open() -> None:
+    """Without ids and with other names, the time at which a decision was noted tells its call."""
+
+    def note(seq: int, n: int) -> Event:
+        return event(seq, attrs={"kind": "authority.decision", "n": n, "allowed": True})
+
+    view = TracedCall(3, "model", "view", "c1", DIGEST, answered=True, opened=1, closed=8)
+    shell = TracedCall(4, "model", "bash", "c2", DIGEST, answered=True, opened=1, closed=9)
+    late = TracedCall(12, "model", "view", "c3", DIGEST, answered=True, opened=10, closed=15)
+    decisions = [allowed(20, "Bash", args="1" * 64), allowed(21, "Read", args="2" * 64)]
+    notes = [note(2, 20), note(5, 21)]
+    found = join([view, shell, late], decisions, notes)
+    assert hows(found) == [(3, 21, "time"), (4, 20, "time")]
+    assert found.undecided == (late,)
+    named = [allowed(20, "Bash", "other", "1" * 64)]
+    assert not join([shell], named, notes[:1]).matches  # two ids that differ are two calls
+    assert not join([late], decisions, notes).matches
+
+
 CALLS = st.builds(
     TracedCall,
     seq=st.integers(0, 50),
@@ -198,6 +218,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(
             "content": (call.tool, call.args) == (decision.tool, decision.args),
             "arguments": call.args == decision.args,
             "order": not call.args and call.tool == decision.tool,
+            "time": False,  # nothing was noted
         }
         assert same[match.how]
     left = {d.n for d in (*found.idle, *found.refused)}

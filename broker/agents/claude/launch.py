@@ -46,6 +46,7 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
     write_new,
 )
@@ -53,7 +54,7 @@ from broker.agents.commandline import options, refuse, value_of, without
 from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import AgentHook
 from broker.agents.models import Front, Redirected
-from broker.agents.servers import behind_gateway
+from broker.agents.servers import behind_gateway, beside_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -176,7 +177,8 @@ class ClaudeLaunch:
             command = hook_command(started, launch.socket, NAME)
             telling = telling_command(started, launch.socket, NAME)
             typed = with_rules(typed, workspace_rules(launch.cwd))
-            gateways = behind_gateway(configured(launch, arguments), launch)
+            servers = configured(launch, arguments)
+            gateways = behind_gateway(servers, launch)
             if gateways:
                 config = json.dumps({"mcpServers": gateways}, indent=1)
                 write_new(launch.folder / SERVERS_NAME, config.encode())
@@ -201,14 +203,19 @@ class ClaudeLaunch:
             values, rest = typed_values(kept[1:])
             kept = [kept[0], *rest]
             added = [OPTION, *values, os.fspath(launch.folder / SERVERS_NAME), *added]
-        variables = {}
+        variables = quiet_shell(launch.environ)
         if value_of(arguments, _SOURCES) is None:
             # Without the workspace's settings its CLAUDE.md is left out too. It is only text,
             # and comes back by way of an added folder.
             added = [*added, "--add-dir", os.fspath(launch.cwd), _SOURCES, "user"]
-            variables = {_MEMORY: "1"}
+            variables[_MEMORY] = "1"
         fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
-        return Prepared((kept[0], *added, *kept[1:]), variables, fleeting=fleeting)
+        return Prepared(
+            (kept[0], *added, *kept[1:]),
+            variables,
+            fleeting=fleeting,
+            beside=beside_gateway(servers, gateways),
+        )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``. That may change the settings that are watched."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from broker.agents.children import Children, Commission
@@ -23,7 +24,7 @@ from broker.agents.hooks import MAIN_CALLS, explained, spawn_of
 from broker.agents.plugin import CALL, START
 from broker.authorize import ASK
 from broker.calls import Refusal
-from broker.errors import InputError
+from broker.errors import InputError, StoreError
 from broker.service.protocol import HookRefusal
 from broker.session import Session
 
@@ -59,6 +60,11 @@ class ClineHook:
             return self._dialect.deny(CALL, f"refused: {error}; {_ASK}")
         if told.call.event == START:
             self.started.set()
+            return None
+        if told.call.ended is not None:
+            ended = told.call.ended
+            with suppress(StoreError):  # it has run already: nothing is refused any more
+                session.result(ended.call_id, ok=ended.ok, output=ended.output)
             return None
         if told.call.event == NET:
             if self.started.is_set():

@@ -10,10 +10,12 @@
 
 import { basename, dirname } from "node:path"
 import { fileURLToPath } from "node:url"
-import { asker } from "./ask.mjs"
+import { asker, teller } from "./ask.mjs"
 
 const DEADLINE_MS = 2500
 const ask = asker("cline", DEADLINE_MS)
+const tell = teller("cline")
+const running = new Set() // the calls that were let through and have not ended
 const opens = process.env.BROKER_CLINE_OPENS === "1" ? { policy: { autoApprove: true } } : undefined
 
 // Return the texts that an agent was given by whoever started it.
@@ -44,7 +46,13 @@ export default {
       } catch (error) {
         return { skip: true, reason: error.message }
       }
+      running.add(toolCall.toolCallId)
       return opens
+    },
+    afterTool: async ({ toolCall, result }) => {
+      const call = toolCall.toolCallId
+      const [ok, output] = [result?.isError !== true, result?.output]
+      if (running.delete(call)) tell({ event: "end", call, ok, output })
     },
   },
 }

@@ -111,15 +111,14 @@ def auto_approves(environ: Mapping[str, str]) -> bool:
     return found.get("toolAutoApprove", True) is not False
 
 
-def server_names(environ: Mapping[str, str]) -> tuple[str, ...]:
+def server_settings(environ: Mapping[str, str]) -> dict[str, object]:
     """
-    Return the names of the MCP servers that the person configured.
+    Return what the person's file of MCP servers says.
 
     Raises:
-        LaunchError: the settings cannot be read.
+        LaunchError: it cannot be read.
     """
-    found = _settings(environ, "MCP", "cline_mcp_settings.json").get("mcpServers", {})
-    return tuple(found) if isinstance(found, dict) else ()
+    return _settings(environ, "MCP", "cline_mcp_settings.json")
 
 
 def brought_along(cwd: Path, real: Path) -> tuple[Path, ...]:

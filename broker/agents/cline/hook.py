@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.agents.hooks import HookCall, arguments_of, spelled_server, text_of
-from broker.agents.plugin import CALL, START, refused
+from broker.agents.plugin import CALL, END, START, read_spoken, refused
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal, read_object, write_object
 from broker.sessions.records import wellformed
@@ -81,8 +81,8 @@ class ClineDialect:
         if found.get("hookName") == NET:
             return ClineCall(HookCall(NET))
         event = text_of(found, "event")
-        if event == START:
-            return ClineCall(HookCall(event))
+        if event in (START, END):
+            return ClineCall(read_spoken(payload).call)
         if event != CALL:
             raise InputError(f"the broker does not answer the event `{event}`")
         name, given = text_of(found, "tool"), found.get("arguments")

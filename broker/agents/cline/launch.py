@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
-from broker.agents.client import CLIENT_NAME, compiled_client, hook_command, write_new
+from broker.agents.client import CLIENT_NAME, compiled_client, hook_command, quiet_shell, write_new
 from broker.agents.cline.answers import ClineHook
 from broker.agents.cline.canary import canary
 from broker.agents.cline.home import (
@@ -44,12 +44,13 @@ from broker.agents.cline.home import (
     furnish,
     own_files,
     put_net,
-    server_names,
+    server_settings,
     unwelcome,
     user_folder,
 )
 from broker.agents.cline.hook import NAME, ClineDialect
 from broker.agents.cline.model import redirected
+from broker.agents.cline.servers import SERVERS_NAME, Servers, with_gateways
 from broker.agents.commandline import options, positional, refuse, value_of, without
 from broker.agents.models import Front, Redirected
 from broker.agents.plugin import Plugged
@@ -185,10 +186,13 @@ class ClineLaunch:
         )
         if not runtime:
             raise LaunchError("Cline runs plugins with `node`, and there is none on the path")
-        self._dialect.know(server_names(launch.environ))
+        found = server_settings(launch.environ)
+        named = found.get("mcpServers")
+        self._dialect.know(named if isinstance(named, dict) else ())
+        servers = with_gateways(found, launch)
         alone = self._alone(launch, arguments)
         home = launch.folder / HOME_NAME
-        self._furnish(home, launch, with_net=not alone or _asks())
+        self._furnish(home, launch, servers, with_net=not alone or _asks())
         variables = {
             "CLINE_DIR": os.fspath(home),
             "CLINE_DATA_DIR": os.fspath(data_folder(launch.environ)),
@@ -196,6 +200,7 @@ class ClineLaunch:
             "CLINE_PLUGIN_IMPORT_TIMEOUT_MS": str(IMPORT_TIMEOUT_MS),
             _RUNTIME: os.path.abspath(runtime),
             _OPENS: "1" if alone else "0",
+            **quiet_shell(launch.environ),
         }
         added = ["-c", os.path.realpath(launch.cwd)]
         rest = list(launch.command[1:])
@@ -203,7 +208,17 @@ class ClineLaunch:
             rest = without(rest, _APPROVE)
             added += [_APPROVE, "false"]
             self._plugged.awaited(SILENCE_S)
-        return Prepared((launch.command[0], *added, *rest), variables, cwd=home)
+        fleeting: tuple[Path, ...] = ()
+        if servers.settings is not None:
+            fleeting = (launch.folder / SERVERS_NAME,)
+            variables["CLINE_MCP_SETTINGS_PATH"] = os.fspath(fleeting[0])
+        return Prepared(
+            (launch.command[0], *added, *rest),
+            variables,
+            cwd=home,
+            fleeting=fleeting,
+            beside=servers.beside,
+        )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""
@@ -259,7 +274,7 @@ class ClineLaunch:
         typed = value_of(arguments, _APPROVE)
         return auto_approves(launch.environ) if typed is None else typed.lower().strip() == "true"
 
-    def _furnish(self, home: Path, launch: Launch, *, with_net: bool) -> None:
+    def _furnish(self, home: Path, launch: Launch, servers: Servers, *, with_net: bool) -> None:
         """Write what the run needs."""
         name = f"zz-broker-{secrets.token_hex(16)}"  # plugins are loaded in order, the last counts
         plugin = home / PLUGINS / name
@@ -275,6 +290,9 @@ class ClineLaunch:
             self._plugged.put(__package__, PLUGIN_NAME, plugin)
             write_new(plugin / "package.json", json.dumps(manifest).encode())
             self._ours = (plugin / "package.json", plugin, home / PLUGINS)
+            if servers.settings is not None:
+                text = json.dumps(servers.settings, indent=1)
+                write_new(launch.folder / SERVERS_NAME, text.encode())
             if with_net:
                 command = hook_command(compiled_client(client), launch.socket, NAME, failed=_FAILED)
                 self._ours = (*self._ours, put_net(home, command), client)

@@ -9,9 +9,12 @@ Held to: ``PreToolUse`` before every tool call, the calls of its JavaScript incl
 ``Bash`` and a patch as ``apply_patch``, both as ``command``; a tool of a namespace comes with
 both names glued together, and an MCP tool as ``mcp__SERVER__TOOL`` without the server beside it.
 
+``PostToolUse`` tells the answer of a call that ran; one that failed by itself has one too.
+
 A subagent's payloads have its id. ``SubagentStart`` gives it first, without a word of the call
-that started it; the answer of that call, which ``PostToolUse`` tells, names it. Some models are
-given a task that is encrypted: whatever it asks for is not seen.
+that started it; the answer of that call names it, and is told twice: once by a hook that Codex
+waits for, so that nobody is taken for another, and once by the hook of all calls, which it does
+not wait for. Some models are given a task that is encrypted: whatever it asks for is not seen.
 """
 
 from __future__ import annotations
@@ -53,6 +56,9 @@ class CodexDialect:
     'SessionStart'
     """
 
+    def __init__(self) -> None:
+        self._told: dict[str, object] = {}  # the calls that started subagents, and whose end came
+
     def read(self, payload: bytes) -> HookCall:
         """
         Read what Codex wrote to its hook.
@@ -72,7 +78,7 @@ class CodexDialect:
             )
         tool, call = text_of(found, "tool_name"), text_of(found, "tool_use_id")
         if event == AFTER:
-            return _told(event, tool, call, found.get("tool_response"))
+            return self._ended(event, tool, call, found.get("tool_response"))
         given = arguments_of(found.get("tool_input"))
         if tool == PATCH and set(given) == {"command"}:
             given = {"patch": given["command"]}  # as every other agent's tool of the name has it
@@ -92,6 +98,23 @@ class CodexDialect:
         """Return a refusal; Codex takes one without a reason, or with another field, for none."""
         return denied(event, reason)
 
+    def _ended(self, event: str, tool: str, call: str, answer: object) -> HookCall:
+        """Return how a call ended, and whom it started, if it is one of those that start some."""
+        ended = Outcome(call, True, answer)
+        if not tool.endswith(SPAWNS):
+            return HookCall(event, ended=ended)
+        found = answer
+        if isinstance(answer, str):
+            with suppress(ValueError, RecursionError):
+                found = json.loads(answer)
+        agent = found.get("agent_id") if isinstance(found, dict) else None
+        news = None
+        if isinstance(agent, str) and agent:
+            news = News("paired", key_of(agent), call=call)
+        once = object()
+        first = self._told.setdefault(call, once) is once
+        return HookCall(event, news=news, ended=ended if first else None)
+
 
 def _spawn(tool: str, given: dict[str, object]) -> Spawn | None:
     """Return what a call starts; its task may be one text, or a list of what the subagent sees."""
@@ -102,16 +125,3 @@ def _spawn(tool: str, given: dict[str, object]) -> Spawn | None:
     texts = [given.get("message"), *(each.get("text") for each in shown)]
     task = "\n".join(text for text in texts if isinstance(text, str))
     return spawn_of(tool, {**given, "message": task}, "agent_type", "message")
-
-
-def _told(event: str, tool: str, call: str, answer: object) -> HookCall:
-    """Return how a call ended that may have started a subagent."""
-    found = answer
-    if isinstance(answer, str):
-        with suppress(ValueError, RecursionError):
-            found = json.loads(answer)
-    agent = found.get("agent_id") if isinstance(found, dict) else None
-    news = None
-    if tool.endswith(SPAWNS) and isinstance(agent, str) and agent:
-        news = News("paired", key_of(agent), call=call)
-    return HookCall(event, news=news, ended=Outcome(call, True, answer))

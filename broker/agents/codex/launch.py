@@ -32,6 +32,7 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
 )
 from broker.agents.codex.canary import canary
@@ -87,13 +88,14 @@ _VALUED: Final = _SETS | {
 }
 _WITHIN_EXEC: Final = frozenset(("resume", "fork", "review", "help"))
 _PINNED: Final = ("features.hooks=true", "features.daemon_auto_start=false")
-# What each event's hook does, and for which tools.
+# What each event's hooks do, and for which tools.
 _EVENTS: Final = {
-    BEFORE: ("asks", ""),
-    STARTS: ("asks", ""),
-    BEGUN: ("tells", ""),
-    OVER: ("tells", ""),
-    AFTER: ("tells", f".*{SPAWNS}"),
+    BEFORE: (("asks", ""),),
+    STARTS: (("asks", ""),),
+    BEGUN: (("tells", ""),),
+    OVER: (("tells", ""),),
+    # Whom a call started must be known before that one calls; how a call ended need not.
+    AFTER: (("tells", f".*{SPAWNS}"), ("tells at leisure", "")),
 }
 # The keys of settings that are ours, at any depth.
 _OURS: Final = ("hooks", "features.hooks", "features.codex_hooks", "features.daemon_auto_start")
@@ -173,8 +175,11 @@ class CodexLaunch:
         client = launch.folder / CLIENT_NAME
         try:
             started = compiled_client(client)
-            command = hook_command(started, launch.socket, NAME)
-            telling = telling_command(started, launch.socket, NAME)
+            commands = {
+                "asks": hook_command(started, launch.socket, NAME),
+                "tells": telling_command(started, launch.socket, NAME),
+                "tells at leisure": telling_command(started, launch.socket, NAME, waits=False),
+            }
         except OSError as error:
             raise LaunchError(f"`{client}` cannot be written: {error.strerror}") from error
         self._ours = (client,)
@@ -186,16 +191,19 @@ class CodexLaunch:
         if verb in _HARMLESS or _looks_only(arguments):
             self._headless = False
             return Prepared(launch.command)
-        ours = [
-            word for setting in (*_hooks(command, telling), *_PINNED) for word in ("-c", setting)
-        ]
+        ours = [word for setting in (*_hooks(commands), *_PINNED) for word in ("-c", setting)]
         typed = list(_typed_settings(arguments))
-        trusted = self._trusted(launch, [*typed, *ours], (command, telling))
-        servers = gateway_settings(
+        trusted = self._trusted(launch, [*typed, *ours], commands)
+        servers, beside = gateway_settings(
             _program(launch), _folder(launch.environ) / "config.toml", launch, typed
         )
         ours += [word for setting in (trusted, *servers) for word in ("-c", setting)]
-        return Prepared((launch.command[0], *ours, *launch.command[1:]), keys=_keys(launch.environ))
+        return Prepared(
+            (launch.command[0], *ours, *launch.command[1:]),
+            quiet_shell(launch.environ),
+            keys=_keys(launch.environ),
+            beside=beside,
+        )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""
@@ -229,7 +237,7 @@ class CodexLaunch:
             return f"the agent did not start the broker's hook within {SILENCE_S:.0f} s"
         return None
 
-    def _trusted(self, launch: Launch, settings: Sequence[str], commands: Sequence[str]) -> str:
+    def _trusted(self, launch: Launch, settings: Sequence[str], commands: Mapping[str, str]) -> str:
         """Return the setting that makes our hooks trusted, once Codex says that they would run."""
         program = _program(launch)
         found = _standing(listed(program, settings, launch.environ, launch.cwd), commands)
@@ -244,20 +252,26 @@ class CodexLaunch:
         return trust
 
 
-def _hooks(command: str, telling: str) -> Iterator[str]:
-    """Yield the settings that put a command in front of every call, and tell of subagents."""
-    for event, (words, matcher) in _EVENTS.items():
-        said = json.dumps(command if words == "asks" else telling)
-        only = f"matcher={json.dumps(matcher)}," if matcher else ""
-        hook = f'{{type="command",command={said},timeout={TIMEOUT_S}}}'
-        yield f"hooks.{event}=[{{{only}hooks=[{hook}]}}]"
+def _hooks(commands: Mapping[str, str]) -> Iterator[str]:
+    """Yield the settings that put a command in front of every call, and tell of what happened."""
+    for event, hooks in _EVENTS.items():
+        said = (
+            f"{{{f'matcher={json.dumps(matcher)},' if matcher else ''}"
+            f'hooks=[{{type="command",command={json.dumps(commands[does])},timeout={TIMEOUT_S}}}]}}'
+            for does, matcher in hooks
+        )
+        yield f"hooks.{event}=[{','.join(said)}]"
 
 
-def _standing(found: Sequence[Hooked], commands: Sequence[str]) -> list[Hooked]:
-    """Return our hooks; there must be one for each event, with our command."""
-    ours = [hook for hook in found if hook.command in commands]
-    events = {f"{event[0].lower()}{event[1:]}" for event in _EVENTS}
-    if {hook.event for hook in ours} != events or len(ours) != len(events):
+def _standing(found: Sequence[Hooked], commands: Mapping[str, str]) -> list[Hooked]:
+    """Return our hooks; each must be there, at its event and with its command."""
+    ours = [hook for hook in found if hook.command in commands.values()]
+    meant = [
+        (f"{event[0].lower()}{event[1:]}", commands[does])
+        for event, hooks in _EVENTS.items()
+        for does, _ in hooks
+    ]
+    if sorted((hook.event, hook.command) for hook in ours) != sorted(meant):
         raise LaunchError("Codex does not see the broker's hook: this version cannot be held")
     return ours
 

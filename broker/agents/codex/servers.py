@@ -2,8 +2,10 @@
 Which MCP servers Codex would start in a run, and the settings that put our gateway before them.
 
 Decided here: that Codex itself is asked which servers it has, and that only those of the person's
-configuration are taken: what was typed for this run stands behind our settings and would win.
-Not decided here: how an entry is rewritten (``broker.agents.servers``).
+configuration are taken: what was typed for this run stands behind our settings and would win. A
+server with an address stays beside the gateway: settings of a run are laid over the person's, and
+Codex takes no server that has both an address and a command. Not decided here: how an entry is
+rewritten (``broker.agents.servers``).
 
 Rules a maintainer keeps: a Codex that does not answer starts its servers as they are; its hook
 stands before their tools all the same. Of a server's environment, which may hold keys, only our
@@ -32,9 +34,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 def gateway_settings(
     program: str, config: Path, launch: Launch, settings: Sequence[str]
-) -> Iterator[str]:
+) -> tuple[list[str], tuple[str, ...]]:
     """
-    Yield the settings, as ``KEY=VALUE``, that start servers behind the gateway.
+    Return the settings, as ``KEY=VALUE``, that start servers behind the gateway, and the names of
+    those with an address.
 
     Args:
         program: the program that will be started.
@@ -43,13 +46,19 @@ def gateway_settings(
         settings: what was typed, as options.
     """
     if _TABLE not in (plain_text(config) or ""):
-        return  # asking takes a moment
+        return [], ()  # asking takes a moment
     typed = " ".join(settings)
+    found = _configured(program, launch, settings)
     servers = {
         name: entry
-        for name, entry in _configured(program, launch, settings).items()
+        for name, entry in found.items()
         if _NAME.fullmatch(name) and f"{_TABLE}.{name}" not in typed
     }
+    beside = tuple(name for name, entry in found.items() if not entry["command"])
+    return list(_settings(servers, launch)), beside
+
+
+def _settings(servers: Mapping[str, Mapping[str, object]], launch: Launch) -> Iterator[str]:
     for name, entry in behind_gateway(servers, launch).items():
         if isinstance(entry, Mapping):
             for key in ("command", "args"):
@@ -61,7 +70,7 @@ def gateway_settings(
 def _configured(
     program: str, launch: Launch, settings: Sequence[str]
 ) -> Mapping[str, Mapping[str, object]]:
-    """Return how the servers are started that Codex has switched on, by name."""
+    """Return how the servers are started that Codex has switched on; by nobody, with an address."""
     try:
         done = subprocess.run(
             [program, "mcp", "list", "--json", *settings],
@@ -79,7 +88,7 @@ def _configured(
                 _START: row.get(_START),
             }
             for row in found
-            if row["enabled"] is True and row["transport"]["type"] == "stdio"
+            if row["enabled"] is True
         }
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, AttributeError):
         return {}

@@ -9,7 +9,9 @@ Held to: ``PreToolUse`` before every tool call. Under the event names of Claude 
 have the names of Claude Code's, with arguments of their own, which are translated here, so that
 one scope holds for both. ``SessionStart`` carries no call; it shows that the hooks are alive. A
 tool of an MCP server comes as ``SERVER-TOOL``; it is taken for one only where the person
-configured a server of that name. No call has an id.
+configured a server of that name. No call has an id: each gets a number here, and the end of a
+call, which ``PostToolUse`` and ``PostToolUseFailure`` tell, is that of the first one that runs
+with the same agent, tool and arguments.
 
 A subagent's payloads name who started it: another subagent, or the session of the main agent.
 ``SubagentStart`` and ``SubagentStop`` tell when it begins and ends.
@@ -17,15 +19,20 @@ A subagent's payloads name who started it: another subagent, or the session of t
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
+import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from broker.agents.children import News, Spawn, key_of
+from broker.agents.children import Children, News, Spawn, key_of
 from broker.agents.hooks import (
     BEFORE,
+    AgentHook,
     HookCall,
+    Outcome,
     actor_of,
     arguments_of,
     caller_of,
@@ -34,13 +41,18 @@ from broker.agents.hooks import (
     spawn_of,
     text_of,
 )
+from broker.calls import Refusal
 from broker.errors import InputError
 from broker.service.protocol import HookRefusal, read_object
+from broker.session import Session
 
 NAME: Final = "copilot-cli"
 STARTS: Final = "SessionStart"
 BEGUN: Final = "SubagentStart"
 OVER: Final = "SubagentStop"
+AFTER: Final = "PostToolUse"
+FAILED: Final = "PostToolUseFailure"
+MAX_RUNNING: Final = 4096  # calls that were let through and have not ended
 AGENT: Final = "Agent"
 
 _TOOLS: Final = {
@@ -74,6 +86,13 @@ _LISTED: Final[Mapping[str, tuple[str, ...]]] = {
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
+@dataclass(frozen=True, slots=True)
+class CopilotCall(HookCall):
+    """A call, and by what its end will be known."""
+
+    key: str = ""
+
+
 class CopilotDialect:
     """
     How GitHub Copilot CLI spells what it asks.
@@ -85,6 +104,9 @@ class CopilotDialect:
     def __init__(self, servers: Iterable[str] = ()) -> None:
         self._servers: frozenset[str] = frozenset()
         self._agents: set[str] = set()
+        self._numbers = itertools.count(1)
+        self._running: dict[str, str] = {}  # the numbers of calls, and their keys
+        self._lock = threading.Lock()
         self.know(servers)
 
     def know(self, servers: Iterable[str]) -> None:
@@ -102,28 +124,40 @@ class CopilotDialect:
         told_so = "hook_event_name" not in found and "agentName" in found
         if told_so and not {"tool_name", "toolName"} & found.keys():  # a call is never taken for it
             return HookCall(BEGUN, news=replace(self._caller(found), what="begun"))
-        event = event_of(found, (STARTS, BEFORE, OVER))
+        event = event_of(found, (STARTS, BEFORE, OVER, AFTER, FAILED))
         if event == STARTS:
             return HookCall(event)
         caller = self._caller(found)
         if event == OVER:
             return HookCall(event, news=replace(caller, what="ended"))
         name, given = text_of(found, "tool_name"), found.get("tool_input")
+        key = json.dumps([found.get("agent_id"), name, given], sort_keys=True)
+        if event in (AFTER, FAILED):
+            return HookCall(event, ended=self._ended(key, found))
         if name == "Edit" and isinstance(given, str):
             name, given = "apply_patch", {"patch": given}  # as others have the tool
         server, tool = self._named(name)
         arguments = _translated(tool, arguments_of(given))
-        return HookCall(
+        return CopilotCall(
             event,
             tool,
             arguments,
-            "",
+            str(next(self._numbers)),
             text_of(found, "cwd"),
             server,
             actor_of(found.get("agent_id"), found.get("agent_type")),
             caller,
             _spawn(tool, arguments),
+            key=key,
         )
+
+    def runs(self, call: HookCall) -> None:
+        """Remember a call that was let through, until its end is told."""
+        if isinstance(call, CopilotCall):
+            with self._lock:
+                self._running[call.call_id] = call.key
+                if len(self._running) > MAX_RUNNING:
+                    del self._running[next(iter(self._running))]  # its end is told of nobody
 
     def deny(self, event: str, reason: str) -> HookRefusal:
         """Return a refusal; Copilot takes this shape under the event's name of Claude Code."""
@@ -137,6 +171,18 @@ class CopilotDialect:
         above = key_of(parent if isinstance(parent, str) and parent in self._agents else None)
         return caller_of(agent, found.get("agent_type"), above)
 
+    def _ended(self, key: str, found: Mapping[str, object]) -> Outcome | None:
+        """Return how a call ended; None where none of those that run is meant."""
+        with self._lock:
+            number = next((n for n, each in self._running.items() if each == key), None)
+            if number is None:
+                return None
+            del self._running[number]
+        result = found.get("tool_result")
+        if isinstance(result, dict):
+            return Outcome(number, result.get("result_type") == "success", result)
+        return Outcome(number, False, found.get("error"))
+
     def _named(self, name: str) -> tuple[str | None, str]:
         """Return the server and the name of a tool, as a scope and a catalog know them."""
         if name.startswith("mcp__"):
@@ -147,6 +193,20 @@ class CopilotDialect:
             return None, _TOOLS.get(name, name)
         (server,) = found
         return server, f"mcp__{server}__{name[len(server) + 1 :]}"
+
+
+class CopilotHook(AgentHook):
+    """The hook of one run, which remembers the calls that run until they have ended."""
+
+    def __init__(self, dialect: CopilotDialect, children: Children) -> None:
+        super().__init__(dialect, children=children)
+        self._calls = dialect
+
+    def _decided(self, call: HookCall, session: Session) -> Refusal | None:
+        refusal = super()._decided(call, session)
+        if refusal is None:
+            self._calls.runs(call)
+        return refusal
 
 
 def spelled(tool: str) -> tuple[str, ...]:

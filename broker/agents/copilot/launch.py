@@ -31,12 +31,23 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
     write_new,
 )
 from broker.agents.commandline import options
 from broker.agents.copilot.canary import canary
-from broker.agents.copilot.hook import BEGUN, NAME, OVER, STARTS, CopilotDialect, spelled
+from broker.agents.copilot.hook import (
+    AFTER,
+    BEGUN,
+    FAILED,
+    NAME,
+    OVER,
+    STARTS,
+    CopilotDialect,
+    CopilotHook,
+    spelled,
+)
 from broker.agents.copilot.model import redirected
 from broker.agents.copilot.settings import (
     configured,
@@ -45,9 +56,9 @@ from broker.agents.copilot.settings import (
     user_folder,
 )
 from broker.agents.definitions import Definitions, Listing
-from broker.agents.hooks import BEFORE, AgentHook
+from broker.agents.hooks import BEFORE
 from broker.agents.models import Front, Redirected
-from broker.agents.servers import behind_gateway
+from broker.agents.servers import behind_gateway, beside_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -110,7 +121,7 @@ class CopilotLaunch:
 
     def __init__(self) -> None:
         self._dialect = CopilotDialect()
-        self._hook = AgentHook(self._dialect, children=Children(self._listed))
+        self._hook = CopilotHook(self._dialect, Children(self._listed))
         self._user = self._workspace = Path("/")
         self._ours: tuple[Path, ...] = ()
         self._stamp: object = None
@@ -180,8 +191,10 @@ class CopilotLaunch:
             started = compiled_client(client)
             command = hook_command(started, launch.socket, NAME)
             telling = telling_command(started, launch.socket, NAME)
+            leisure = telling_command(started, launch.socket, NAME, waits=False)
             write_new(self._ours[1], json.dumps(manifest(launch.folder.name), indent=1).encode())
-            write_new(self._ours[2], json.dumps(hooks_file(command, telling), indent=1).encode())
+            hooks = hooks_file(command, telling, leisure)
+            write_new(self._ours[2], json.dumps(hooks, indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{plugin}` cannot be written: {error.strerror}") from error
         self._stamp = stamp(self._ours)
@@ -204,7 +217,12 @@ class CopilotLaunch:
                 raise LaunchError(f"`{file}` cannot be written: {error.strerror}") from error
             added += [_SERVERS, f"@{file}"]
         fleeting = (launch.folder / SERVERS_NAME,) if gateways else ()
-        return Prepared((*launch.command[:at], *added, *launch.command[at:]), fleeting=fleeting)
+        return Prepared(
+            (*launch.command[:at], *added, *launch.command[at:]),
+            quiet_shell(launch.environ),
+            fleeting=fleeting,
+            beside=beside_gateway(servers, gateways),
+        )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""
@@ -258,17 +276,25 @@ def manifest(session: str) -> dict[str, object]:
     }
 
 
-def hooks_file(command: str, telling: str) -> dict[str, object]:
+def hooks_file(command: str, telling: str, leisure: str) -> dict[str, object]:
     """
-    Return the hooks of our plugin: before every call, at the start, and around subagents.
+    Return the hooks of our plugin: around every call, at the start, and around subagents.
 
     Args:
         command: asks about a call.
         telling: tells of what has happened.
+        leisure: tells of it, and is not waited for.
     """
-    hook = {"type": "command", "bash": command, "timeoutSec": TIMEOUT_S}
-    told = {**hook, "bash": telling}
-    return {"version": 1, "hooks": {BEFORE: [hook], STARTS: [hook], BEGUN: [told], OVER: [told]}}
+    said = {
+        **dict.fromkeys((BEFORE, STARTS), command),
+        **dict.fromkeys((BEGUN, OVER), telling),
+        **dict.fromkeys((AFTER, FAILED), leisure),
+    }
+    hooks = {
+        event: [{"type": "command", "bash": words, "timeoutSec": TIMEOUT_S}]
+        for event, words in said.items()
+    }
+    return {"version": 1, "hooks": hooks}
 
 
 def _values(arguments: Sequence[str], names: Sequence[str]) -> Iterator[str]:

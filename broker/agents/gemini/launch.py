@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.agents.adapter import Bait, Canary, Launch, Prepared
-from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command
+from broker.agents.client import CLIENT_NAME, TIMEOUT_S, compiled_client, hook_command, quiet_shell
 from broker.agents.commandline import options, value_of
 from broker.agents.gemini.answers import GeminiHook
 from broker.agents.gemini.canary import canary
@@ -51,7 +51,7 @@ from broker.agents.gemini.settings import (
     unwelcome_variable,
 )
 from broker.agents.models import Front, Redirected
-from broker.agents.servers import behind_gateway
+from broker.agents.servers import behind_gateway, beside_gateway
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
 from broker.home import every_name
@@ -190,9 +190,10 @@ class GeminiLaunch:
                 raise LaunchError("the session's folder has a `$` in its name: Gemini CLI fills in")
             name = f"broker-{secrets.token_hex(16)}"
             own = dict(read_settings(real / FOLDER / SETTINGS))
-            gateways = behind_gateway(own.get("mcpServers"), launch)
+            servers = _table(own.get("mcpServers"))
+            gateways = behind_gateway(servers, launch)
             if gateways:
-                own["mcpServers"] = {**_table(own["mcpServers"]), **gateways}
+                own["mcpServers"] = {**servers, **gateways}
             self._settings = with_hooks(own, name, command, TIMEOUT_S * 1000)
             self._settings_path = furnish(home, real, self._settings)
             programs.mkdir(mode=0o700)
@@ -209,9 +210,15 @@ class GeminiLaunch:
             TRUST: "true",  # as the person has it already; nothing may change it during the run
             "GEMINI_CLI_TRUSTED_FOLDERS_PATH": os.fspath(trust_list(launch.environ)),
             _SANDBOX: "false",
+            **quiet_shell(launch.environ),
             "PATH": f"{programs}{os.pathsep}{search}",
         }
-        return Prepared(launch.command, variables, fleeting=(self._settings_path,))
+        return Prepared(
+            launch.command,
+            variables,
+            fleeting=(self._settings_path,),
+            beside=beside_gateway(servers, gateways),
+        )
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""

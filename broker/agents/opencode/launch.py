@@ -35,7 +35,7 @@ from broker.agents.opencode.hook import NAME, OpencodeDialect
 from broker.agents.opencode.model import redirected
 from broker.agents.opencode.settings import definitions, servers
 from broker.agents.plugin import Plugged
-from broker.agents.servers import behind_gateway
+from broker.agents.servers import behind_gateway, beside_gateway
 from broker.errors import LaunchError
 from broker.home import every_name
 from broker.service.server import Hook
@@ -158,7 +158,8 @@ class OpencodeLaunch:
         plugins = _entries(content, "plugin")
         texts = [*_entries(content, "instructions"), *_instructions(launch.cwd)]
         content |= {"plugin": [*plugins, plugin.as_uri()], "instructions": texts}
-        gateways = behind_gateway(servers(launch.environ), launch)
+        found = servers(launch.environ)
+        gateways = behind_gateway(found, launch)
         if gateways:
             mine = content.get("mcp")
             content["mcp"] = {**(mine if isinstance(mine, dict) else {}), **gateways}
@@ -173,7 +174,7 @@ class OpencodeLaunch:
             _PROJECT: "1",
             "PWD": os.fspath(launch.cwd),  # it works where this says, and not where it was started
         }
-        return Prepared(launch.command, variables)
+        return Prepared(launch.command, variables, beside=beside_gateway(found, gateways))
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""

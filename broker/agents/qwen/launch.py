@@ -32,6 +32,7 @@ from broker.agents.client import (
     TIMEOUT_S,
     compiled_client,
     hook_command,
+    quiet_shell,
     telling_command,
     write_new,
 )
@@ -240,7 +241,8 @@ class QwenLaunch:
             started = compiled_client(self._client)
             command = hook_command(started, launch.socket, NAME)
             telling = telling_command(started, launch.socket, NAME)
-            settings = with_hooks(with_servers(launch, folder, system), command, telling)
+            servers, beside = with_servers(launch, folder, system)
+            settings = with_hooks(servers, command, telling)
             write_new(self._settings, json.dumps(settings, indent=1).encode())
         except OSError as error:
             raise LaunchError(f"`{self._settings}` cannot be written: {error.strerror}") from error
@@ -251,11 +253,9 @@ class QwenLaunch:
         if _LOOKS & set(arguments):
             self._headless = False
         self._begun_s = time.monotonic()
-        return Prepared(
-            launch.command,
-            {_SYSTEM: os.fspath(self._settings), _DEFAULTS: os.fspath(defaults), **_PINNED},
-            fleeting=(self._settings,),
-        )
+        variables = {**quiet_shell(launch.environ), **_PINNED, _DEFAULTS: os.fspath(defaults)}
+        variables[_SYSTEM] = os.fspath(self._settings)
+        return Prepared(launch.command, variables, fleeting=(self._settings,), beside=beside)
 
     def through(self, launch: Launch, prepared: Prepared, front: Front) -> Redirected:
         """Point it at us; see ``model``."""

@@ -13,15 +13,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from broker.agents.adapter import Launch
-from broker.agents.servers import behind_gateway
+from broker.agents.servers import behind_gateway, beside_gateway
 from broker.agents.settingsfile import read_settings
 
 _SERVERS = "mcpServers"
 
 
-def with_servers(launch: Launch, folder: Path, system: Path) -> Mapping[str, object]:
+def with_servers(
+    launch: Launch, folder: Path, system: Path
+) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """
-    Return the machine's system settings, with the person's servers in them.
+    Return the machine's system settings, with the person's servers in them, and the names of those
+    with an address that stay beside the gateway.
 
     Args:
         launch: the run.
@@ -34,7 +37,8 @@ def with_servers(launch: Launch, folder: Path, system: Path) -> Mapping[str, obj
     own = _named(read_settings(folder / "settings.json")[0])
     mine = {name: entry for name, entry in own.items() if name not in {*present, *theirs}}
     gateways = behind_gateway(mine, launch)
-    return {**found, _SERVERS: {**present, **gateways}} if gateways else found
+    settings = {**found, _SERVERS: {**present, **gateways}} if gateways else found
+    return settings, beside_gateway({**present, **own}, gateways)
 
 
 def _named(settings: Mapping[str, object]) -> dict[str, object]:

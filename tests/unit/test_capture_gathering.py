@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.capture import gathering
@@ -293,6 +293,7 @@ STEPS = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(rounds=st.lists(STEPS, min_size=1, max_size=4))
 def test_looks_add_up_to_what_is_there(
     rounds: list[list[tuple[str, str, int]]], tmp_path_factory: pytest.TempPathFactory

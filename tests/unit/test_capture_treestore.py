@@ -83,7 +83,7 @@ PATH = st.lists(
 ).map(b"/".join)  # fmt: skip
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(files=st.dictionaries(PATH, st.binary(max_size=40), min_size=1, max_size=5))
 def test_every_name_and_content_comes_out_as_it_went_in(
     files: dict[bytes, bytes], tmp_path_factory: pytest.TempPathFactory

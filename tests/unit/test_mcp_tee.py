@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.capture.door import Door
@@ -146,6 +146,7 @@ MESSAGES = st.lists(
 )
 
 
+@settings(max_examples=25)
 @given(messages=MESSAGES)
 def test_telling_changes_no_ruling(messages: list[tuple[bool, bytes]]) -> None:
     """Whatever is said in either direction, a gateway that tells rules as one that does not."""

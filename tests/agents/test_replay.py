@@ -108,7 +108,6 @@ def _opencode(stage: Stage) -> Script:
             Use([("read", {"filePath": inside})]),
             Use([("edit", edit)]),
             Use([("bash", {"command": LOOK, "description": "x"})]),
-            Use([("write", {"filePath": stage.file("docs/x.md"), "content": "x"})]),
             Say("done"),
         ]
     }
@@ -141,7 +140,7 @@ CASES = {
     "qwen": Case(
         _stage(QwenStage, "qwen"),
         _qwen,
-        ["tools=@reads,write_file,run_shell_command", "paths=src/**"],
+        ["tools=@reads,Write,Bash", "paths=src/**"],
     ),
 }
 

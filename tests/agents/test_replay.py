@@ -18,24 +18,26 @@ import pytest
 
 from broker.loopback.script import Say, Text, Use
 from broker.loopback.server import LoopbackModel
-from tests.agents import stage as stages
-from tests.agents import test_claude_code, test_codex, test_gemini, test_opencode, test_qwen
-from tests.agents.stage import Script, finished, installed
+from tests.agents.stage import Script, Stage, finished, installed
+from tests.agents.stages import ClaudeStage, CodexStage, GeminiStage, OpencodeStage, QwenStage
 from tests.console import process
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(300)]
+
+
+LOOK = "echo hi; ls src"
 
 
 @dataclass(frozen=True)
 class Case:
     """An agent, the script of its model, and the scope."""
 
-    make: Callable[[Path], stages.Stage]
-    script: Callable[[stages.Stage], Script]
+    make: Callable[[Path], Stage]
+    script: Callable[[Stage], Script]
     scope: Sequence[str]
 
 
-def _claude(stage: stages.Stage) -> Script:
+def _claude(stage: Stage) -> Script:
     inside = stage.file("src/a.py")
     agent = {
         "description": "look",
@@ -46,7 +48,7 @@ def _claude(stage: stages.Stage) -> Script:
         "main": [
             Use([("Read", {"file_path": inside})]),
             Use([("Edit", {"file_path": inside, "old_string": "a = 1", "new_string": "b = 2"})]),
-            Use([test_claude_code.bash("echo hi; ls src")]),
+            Use([("Bash", {"command": LOOK, "description": "x"})]),
             Use([("Write", {"file_path": stage.file("docs/x.md"), "content": "x"})]),
             Use([("Agent", agent)]),
             Say("done"),
@@ -55,90 +57,95 @@ def _claude(stage: stages.Stage) -> Script:
     }
 
 
-def _codex(stage: stages.Stage) -> Script:
+def _codex(stage: Stage) -> Script:
     patch = "*** Begin Patch\\n*** Add File: src/b.py\\n+hello\\n*** End Patch\\n"
     return {
         "main": [
             Use([("exec_command", {"cmd": "cat src/a.py"})]),
             Use([("apply_patch", Text(patch.replace("\\n", "\n")))]),
-            Use([("exec_command", {"cmd": "echo hi; ls src"})]),
+            Use([("exec_command", {"cmd": LOOK})]),
             Say("done"),
         ]
     }
 
 
-def _gemini(stage: stages.Stage) -> Script:
+def _gemini(stage: Stage) -> Script:
     return {
         "main": [
-            Use([test_gemini.read("src/a.py")]),
-            Use([test_gemini.write("src/b.py")]),
-            Use([test_gemini.shell("echo hi; ls src")]),
-            Use([test_gemini.write("docs/x.md")]),
+            Use([("read_file", {"file_path": "src/a.py"})]),
+            Use([("write_file", {"file_path": "src/b.py", "content": "x\n"})]),
+            Use([("run_shell_command", {"command": LOOK})]),
+            Use([("write_file", {"file_path": "docs/x.md", "content": "x\n"})]),
             Say("done"),
         ]
     }
 
 
-def _qwen(stage: stages.Stage) -> Script:
+def _qwen(stage: Stage) -> Script:
     return {
         "main": [
             Use([("read_file", {"file_path": stage.file("src/a.py")})]),
-            Use([test_qwen.write(Path(stage.file("src/b.py")))]),
-            Use([test_qwen.shell("echo hi; ls src")]),
-            Use([test_qwen.write(Path(stage.file("docs/x.md")))]),
+            Use([("write_file", {"file_path": stage.file("src/b.py"), "content": "x\n"})]),
+            Use(
+                [
+                    (
+                        "run_shell_command",
+                        {"command": LOOK, "description": "x", "is_background": False},
+                    )
+                ]
+            ),
+            Use([("write_file", {"file_path": stage.file("docs/x.md"), "content": "x\n"})]),
             Say("done"),
         ]
     }
 
 
-def _opencode(stage: stages.Stage) -> Script:
+def _opencode(stage: Stage) -> Script:
     inside = stage.file("src/a.py")
     edit = {"filePath": inside, "oldString": "a = 1", "newString": "b = 2"}
     return {
         "main": [
             Use([("read", {"filePath": inside})]),
             Use([("edit", edit)]),
-            Use([test_opencode.bash("echo hi; ls src")]),
-            Use([("write", {"filePath": stage.file("docs/x.md"), "content": "x"})]),
+            Use([("bash", {"command": LOOK, "description": "x"})]),
             Say("done"),
         ]
     }
 
 
-def _stage(module: Any, variable: str, name: str) -> Callable[[Path], stages.Stage]:
-    def make(root: Path) -> stages.Stage:
-        made: stages.Stage = module.Stage(root, installed(variable, name))
-        return made
+def _stage(kind: Callable[[Path, str], Stage], name: str) -> Callable[[Path], Stage]:
+    def make(root: Path) -> Stage:
+        return kind(root, installed(f"BROKER_{name.upper()}", name))
 
     return make
 
 
 CASES = {
     "claude": Case(
-        _stage(test_claude_code, "BROKER_CLAUDE", "claude"),
+        _stage(ClaudeStage, "claude"),
         _claude,
         ["tools=@reads,Edit,Write,Bash,Agent", "paths=src/**"],
     ),
-    "codex": Case(_stage(test_codex, "BROKER_CODEX", "codex"), _codex, ["tools=Bash,apply_patch"]),
+    "codex": Case(_stage(CodexStage, "codex"), _codex, ["tools=Bash,apply_patch"]),
     "gemini": Case(
-        _stage(test_gemini, "BROKER_GEMINI", "gemini"),
+        _stage(GeminiStage, "gemini"),
         _gemini,
         ["tools=@reads,write_file,run_shell_command", "paths=src/**"],
     ),
     "opencode": Case(
-        _stage(test_opencode, "BROKER_OPENCODE", "opencode"),
+        _stage(OpencodeStage, "opencode"),
         _opencode,
         ["tools=@reads,edit,write,bash", "paths=src/**"],
     ),
     "qwen": Case(
-        _stage(test_qwen, "BROKER_QWEN", "qwen"),
+        _stage(QwenStage, "qwen"),
         _qwen,
-        ["tools=@reads,write_file,run_shell_command", "paths=src/**"],
+        ["tools=@reads,Write,Bash", "paths=src/**"],
     ),
 }
 
 
-def _play(stage: stages.Stage, case: Case) -> dict[str, Any]:
+def _play(stage: Stage, case: Case) -> dict[str, Any]:
     """Record a run, and play it again without its model."""
     with LoopbackModel(case.script(stage)) as model:
         code, _, err = finished(stage.start(model, scope=case.scope), 180)
@@ -157,7 +164,7 @@ def _play(stage: stages.Stage, case: Case) -> dict[str, Any]:
     return found
 
 
-def _files(stage: stages.Stage) -> dict[Path, bytes]:
+def _files(stage: Stage) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in stage.workspace.rglob("*") if path.is_file()}
 
 

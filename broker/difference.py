@@ -6,8 +6,9 @@ call is looked for that the first one allows; ``authorize`` then says whether it
 example is wrong. Not decided here: when lists cover one another (``broker.globs``,
 ``broker.hosts``, ``broker.language.rulecover``), how examples are shown.
 
-The search is exact over every call, file system, catalog and typed line, for two roots with at most
-one `tools` list that holds rules in the first. What cannot be decided is said, and never
+The search is exact over every call, file system, catalog and typed line, for two roots with at
+most one `tools` list that holds rules in the first; but not for one text at two arguments, of which
+one must stand in the typed line and the other must not. What cannot be decided is said, and never
 taken for equal.
 
 Rule a maintainer keeps: a new reason to refuse in ``authorize`` is looked for here as well.
@@ -185,13 +186,20 @@ class _Search:
             plain, conditional = patterns(bound.patterns), rules(bound.patterns)
             for item, others in self.items():
                 if not isinstance(item, str):
-                    self.first(self._escaping(item, others, plain, conditional))
+                    calls = list(self._escaping(item, others, plain, conditional))
+                    if not self.first(iter(calls)) and any(map(self._fits, calls)):
+                        self.unsure.append(f"whether `{item}` admits more than the rules there")
                     continue
                 fits = tool_matcher((item,)).match
                 known = [(n, _server(n)) for n in self.names if fits(n, _server(n))]
                 if not self.first(_beside(name, conditional) for name in known):
                     found = tool_example([(item,), *others], plain)
                     self.first(iter([] if found is None else [_beside(found, conditional)]))
+
+    def _fits(self, made: tuple[Call, str]) -> bool:
+        """Whether an example fails by no caveat of the first ticket beside its rule."""
+        refusal = self.decided(self.one, *made, self.at, 0).refusal
+        return refusal is None or refusal.caveat == "tools"
 
     def _escaping(
         self,

@@ -2,7 +2,8 @@
 Starts an agent under a ticket, serves its decisions, and ends the session with it.
 
 Decided here: the order of a run, what the agent's process gets, and which signal does what. Not
-decided here: what passes (``broker.session``), how each agent is held (``broker.agents``).
+decided here: what passes (``broker.session``), how each agent is held (``broker.agents``), what a
+person reads of it (``broker.launchwords``).
 
 The agent runs in the foreground: it has the terminal, its streams are untouched, and its exit
 code is the run's. Ctrl-C reaches it from the terminal and the broker waits for it to end.
@@ -17,7 +18,6 @@ sealed however the run ends, or says why not.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,38 +27,28 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
-from broker.agents.credentials import handed_on
+from broker.asking import Asker, asker_for, check_asking
 from broker.capture.begin import Begins, Recorded, begin
 from broker.child import Child
 from broker.config import Config, load_config
 from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
-from broker.receipt.display import escaped
+from broker.launchwords import Streams, say_begun, say_beside, say_keys
+from broker.program import program_of, start_in
 from broker.receipt.rotation import finish
-from broker.receipt.sealing import AuditorKey, load_auditor_key
+from broker.receipt.sealing import load_auditor_key
 from broker.sandbox.launching import Sandbox, Start, Wanted
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE
 from broker.service.place import Runtime
 from broker.service.server import Server
 from broker.session import CANARY, Session
+from broker.sessions.asking import AskingSession
 from broker.sessions.ground import Outside, key_path, own_key
 from broker.sessions.recovery import seal_abandoned
 from broker.telling import Telling, has_terminal
 
 ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
-
-
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """Where the broker's own lines go; the agent's streams are not touched."""
-
-    stderr: TextIO
-
-    def say(self, text: str) -> None:
-        """Print one line that is the broker's."""
-        with suppress(OSError, ValueError):
-            print(f"broker: {escaped(text)}", file=self.stderr, flush=True)
 
 
 def run(
@@ -80,6 +70,7 @@ def run(
     sandbox: Wanted | None = None,
     record: bool | None = None,
     begins: Begins = begin,
+    ask: bool = False,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -109,6 +100,7 @@ def run(
         record: keep what was said and done; see ``broker.capture``. By default the configuration
             decides, which says yes where it says nothing.
         begins: begins the recording; a replay has one of its own.
+        ask: ask the person about a call that a rule refuses, while the agent waits.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -135,6 +127,8 @@ def run(
             "narrower one with `broker ticket attenuate`"
         )
     how.check(command, given)
+    if ask:
+        check_asking(conceal)
     auditor = config.auditor() if forward is None else load_auditor_key(forward)
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
@@ -143,7 +137,7 @@ def run(
     _clear_away(found, outside, streams)
     runtime = Runtime(found)
     with Child() as child, runtime:
-        session = Session.open(
+        session = (AskingSession if ask else Session).open(
             texts,
             workspace=folder,
             home=found,
@@ -155,15 +149,7 @@ def run(
             auditor=auditor,
             conceal=conceal,
         )
-        for warning in session.warnings:
-            streams.say(f"warning: {warning}")
-        if auditor is not None and not quiet:
-            _tell_auditor(session, auditor, streams)
-        if how.name == Plain.name:
-            streams.say(f"`{command[0]}` has no hook: it is held to what it asks the broker")
-        if not quiet:
-            for sentence in how.unseen():
-                streams.say(f"not seen by the hook: {sentence}")
+        say_begun(session, how, command[0], auditor, streams, quiet=quiet)
         launch = Launch(
             tuple(command), given, start_in(folder), session.folder, runtime.socket(session.sid)
         )
@@ -188,51 +174,31 @@ def run(
                 closed=found.own(),
             )
             launch = replace(launch, environ={**given, **recording.handed})
-            prepared = recording.through(how, launch, how.prepare(launch))
-            it = _Run(session, launch, prepared, program, how, child, recording)
             try:
-                _rehearse(it, streams, tried=tried, quiet=quiet)
-                if not quiet and how.name != Plain.name:
-                    _tell_keys(how.name, {**given, **prepared.environ}, prepared, streams)
-                    _tell_beside(prepared.beside, streams)
-                return _guarded(it, walls)
+                prepared = recording.through(how, launch, how.prepare(launch))
+                asker = asker_for(session, found, streams.say)
+                it = _Run(session, launch, prepared, program, how, child, recording, asker)
+                return _held(it, walls, streams, tried=tried, quiet=quiet)
             finally:
                 recording.end(quiet=quiet)
-                for path in prepared.fleeting:
-                    with suppress(OSError):
-                        path.unlink()
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
 
 
-def _tell_auditor(session: Session, auditor: AuditorKey, streams: Streams) -> None:
-    """Say what the auditor must have from before a theft: else a thief can begin it anew."""
-    streams.say(
-        f"forward-secure for auditor {auditor.name}, who should note now, and elsewhere, how "
-        f"session {session.sid} began: {session.head}"
-    )
-
-
-def _tell_keys(
-    agent: str, environ: Mapping[str, str], prepared: Prepared, streams: Streams
-) -> None:
-    """Say once by which names an agent's tools find the key of its provider."""
-    worth = {name: value for name, value in environ.items() if name not in prepared.tokens}
-    names = handed_on(agent, worth, prepared.keys)
-    if names:
-        found = ", ".join(f"`{name}`" for name in names)
-        streams.say(f"tools can read {found} from their environment, as the agent does")
-
-
-def _tell_beside(servers: Sequence[str], streams: Streams) -> None:
-    """Say once which MCP servers the gateway does not stand before."""
-    if servers:
-        found = ", ".join(f"`{name}`" for name in servers)
-        streams.say(
-            f"no gateway before {found}: their tools are held, their resources and prompts are not "
-            "(a server with an address needs its key in a header, and no sign-in)"
-        )
+def _held(it: _Run, walls: Sandbox, streams: Streams, *, tried: bool, quiet: bool) -> int:
+    """Try whether the agent is held, and then start it; return its exit code."""
+    try:
+        _rehearse(it, streams, tried=tried, quiet=quiet)
+        if not quiet and it.adapter.name != Plain.name:
+            environ = {**it.launch.environ, **it.prepared.environ}
+            say_keys(it.adapter.name, environ, it.prepared, streams)
+            say_beside(it.prepared.beside, streams)
+        return _guarded(it, walls)
+    finally:
+        for path in it.prepared.fleeting:
+            with suppress(OSError):
+                path.unlink()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +212,7 @@ class _Run:
     adapter: Adapter
     child: Child
     recording: Recorded
+    asker: Asker | None = None
 
 
 def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
@@ -288,11 +255,15 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
         it.recording.within(walls)
         walls.start(child, session, it.adapter.name, launch, start)
         server.start()
+        if it.asker is not None:
+            it.asker.begin()
         it.recording.start(session.bus)
         lost = (it.adapter.escaped, server.displaced, walls.over, it.recording.lost)
         code = child.wait(lambda: next((why for each in lost if (why := each()) is not None), None))
         it.recording.ended(code)
     finally:
+        if it.asker is not None:
+            it.asker.end()
         walls.stop(session)
         server.stop()
     with suppress(StoreError):
@@ -356,34 +327,6 @@ def _unguarded(
     with Child() as child:
         child.start(program, command, environ, cwd)
         return child.wait(lambda: None)
-
-
-def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return the file that a command starts."""
-    if not command:
-        raise LaunchError("no command: give it after `--`, as in `broker run -- claude`")
-    found = shutil.which(command[0], path=environ.get("PATH", os.defpath))
-    if found is None:
-        raise LaunchError(f"`{command[0]}` cannot be started: {_not_aprogram_of(command[0])}")
-    return os.path.abspath(found)
-
-
-def _not_aprogram_of(name: str) -> str:
-    """Return why no program was found by a name, and what helps."""
-    if os.sep in name and os.path.isdir(name):
-        return "it is a folder"
-    if os.sep in name and os.path.exists(name):
-        return "it is not executable: `chmod +x` it, or name its interpreter before it"
-    return "there is no such program: check its name"
-
-
-def start_in(workspace: Path) -> Path:
-    """Return the folder that the agent starts in: the current one where it lies inside."""
-    with suppress(OSError):
-        here = Path(os.path.realpath(Path.cwd()))
-        if here.is_relative_to(os.path.realpath(workspace)):
-            return Path.cwd()
-    return workspace
 
 
 def _clear_away(home: Home, outside: Outside, streams: Streams) -> None:

@@ -253,7 +253,7 @@ class Session(Testimony):
                 decision = closed(self._over)
             else:
                 try:
-                    guards = self._tickets.guards(ticket, actor, among, at, again=again)
+                    guards = self._tickets.guards(call, ticket, actor, among, at, again=again)
                     met = self._tickets.stands(call, ticket, at, call_id) if again else None
                 except BrokerError as error:
                     decision = witness(closed(str(error)), None)

@@ -22,7 +22,8 @@ from broker.child import Child
 from broker.errors import LaunchError, TraceError
 from broker.events import Bus
 from broker.home import Home
-from broker.launch import Streams, program_of
+from broker.launchwords import Streams
+from broker.program import program_of
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE
 
 

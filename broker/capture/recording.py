@@ -218,8 +218,19 @@ class Recording:
             why = self._run.broken or "it was not written in time"
             self._say(f"warning: the recording ends early: {why}; {shown}")
         elif not quiet:
-            counts = f"{self._scribe.requests} requests, {self._scribe.calls} calls"
+            counts = f"{_so_many(self._scribe.requests, 'request')}, "
+            counts += _so_many(self._scribe.calls, "call")
             self._say(f"recorded {self.run_id}: {counts}; {shown}")
+
+
+def _so_many(count: int, what: str) -> str:
+    """
+    Return a count of things in words.
+
+    >>> _so_many(1, "call"), _so_many(2, "call")
+    ('1 call', '2 calls')
+    """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _around_proxies(environ: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,8 @@ from typer.core import TyperGroup
 
 from broker.cli import (
     agent,
+    answer,
+    catalog,
     check,
     compare,
     doctor,
@@ -51,8 +53,10 @@ ORDER = (
     "init",
     "mcp",
     "check",
+    "answer",
     "scope",
     "policy",
+    "catalog",
     "ticket",
     "receipt",
     "sessions",
@@ -126,9 +130,11 @@ app.command(
     context_settings={"allow_interspersed_args": False},
 )(mcp.mcp)
 app.command("check", epilog=check.EXAMPLES)(check.check)
+app.command("answer", epilog=answer.EXAMPLES)(answer.answer)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")
+app.add_typer(catalog.app, name="catalog")
 app.add_typer(receiptgroup.app, name="receipt")
 app.command("sessions", epilog=sessions.EXAMPLES)(sessions.sessions)
 app.add_typer(runsgroup.app, name="runs")

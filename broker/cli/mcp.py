@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -78,7 +79,7 @@ def mcp(
     typed = Served(
         tuple(command or ()),
         _secret_address() if url is None and not command else url,
-        {**_secret_headers(), **dict(map(_header, header or ()))},
+        headers_of(header or ()),
         listen,
         server,
         tuple(scope or ()),
@@ -86,6 +87,16 @@ def mcp(
         quiet,
     )
     return serve(typed)
+
+
+def headers_of(typed: Sequence[str]) -> dict[str, str]:
+    """
+    Return the headers for a server's address: the secret ones, and those that were typed.
+
+    Raises:
+        InputError: one is malformed.
+    """
+    return {**_secret_headers(), **dict(map(_header, typed))}
 
 
 def _header(text: str) -> tuple[str, str]:

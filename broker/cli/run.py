@@ -28,6 +28,11 @@ Examples:
   broker run --forward auditor.key.pub --scope calls=60 -- claude
 
 \b
+With --ask a call that a rule's conditions refuse becomes a question to you: at this terminal where
+the agent has not drawn a screen on it, and at any other with `broker answer`. A yes is for exactly
+that call; see docs/scopes.md.
+
+\b
 Without --scope the project's file gives it (.broker/broker.toml, see `broker init`), once you have
 accepted that file; where there is none either, everything is permitted and recorded.
 
@@ -120,6 +125,13 @@ def run(
             help="Let this machine see a port of a sandboxed run on loopback: a dev server's.",
         ),
     ] = None,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask",
+            help="Ask you about a call that a rule's conditions refuse, while the agent waits.",
+        ),
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -142,6 +154,7 @@ def run(
         conceal=conceal or [],
         quiet=quiet,
         canary=canary,
+        ask=ask,
         sandbox=Wanted.read(sandbox, limit or [], show_port or []),
         record=record,
     )

@@ -102,9 +102,11 @@ def _subjects(value: object) -> str:
 
 
 def _ticket(data: Data) -> str:
-    old = _text(data, "replaces")
     told = f"{_text(data, 'ticket')}  {' '.join(_texts(data, 'caveats')) or 'no caveat'}"
-    return f"{told}  (replaces {old})" if old else told
+    for key, words in (("replaces", "replaces"), ("beside", "for one call beside")):
+        if other := _text(data, key):
+            told += f"  ({words} {other})"
+    return told
 
 
 def _delegate(data: Data) -> str:

@@ -63,13 +63,17 @@ class _Seen:
     """What earlier lines said that a later receipt repeats; of limited size."""
 
     intent: str = ""
+    line: str = ""
     tickets: OrderedDict[str, Data] = field(default_factory=OrderedDict)
     calls: OrderedDict[str, Data] = field(default_factory=OrderedDict)
 
     def note(self, entry: Entry) -> None:
         """Remember what was typed, and what a ticket grants."""
         if entry.kind == "intent":
-            self.intent = text(entry.data, "line")
+            self.line = text(entry.data, "line")
+            self.intent = self.intent or self.line
+        if entry.kind == "ticket" and "beside" not in entry.data:  # that one is for a single call
+            self.intent = self.line
         scopes, ticket = texts(entry.data, "caveats"), text(entry.data, "ticket")
         if entry.kind in ("ticket", "delegate") and scopes and ticket:
             granted = {"grant_ref": ticket, "granted_at": format_at(entry.at), "scopes": scopes}

@@ -48,6 +48,7 @@ class Story:
 
     opening: Data = field(default_factory=dict)
     intent: Data = field(default_factory=dict)
+    line: Data = field(default_factory=dict)
     ticket: Data = field(default_factory=dict)
     seal: Data = field(default_factory=dict)
     first_at: str = ""
@@ -70,9 +71,9 @@ class Story:
             case "open":
                 self.opening = entry.data
             case "intent":
-                self.intent = entry.data
-            case "ticket":
-                self.ticket = entry.data
+                self.line = entry.data
+            case "ticket" if "beside" not in entry.data:  # that one is for a single call
+                self.intent, self.ticket = self.line, entry.data
             case "seal":
                 self.seal = entry.data
             case "decision":

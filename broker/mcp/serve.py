@@ -32,7 +32,7 @@ from broker.catalogs import load_catalogs
 from broker.config import load_config
 from broker.errors import BrokerError, InputError, LaunchError
 from broker.home import Home
-from broker.launch import Streams
+from broker.launchwords import Streams
 from broker.mcp.bridge import Bridge
 from broker.mcp.front import Front
 from broker.mcp.gateway import Gateway

@@ -58,22 +58,22 @@ class Replaying:
         return self.recording.hosts
 
     @property
-    def live(self) -> int:
-        """How many requests were handed on to a model."""
-        return self._server.live
-
-    @property
     def handed(self) -> Mapping[str, str]:
         """Variables that the agent's own servers need too."""
         return self.recording.handed
 
     def around(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the agent's process."""
+        """Return the environment of the agent's process, from what it would be without us."""
         return self.recording.around(environ)
 
     def within(self, walls: Sandbox) -> None:
-        """Have what is recorded within walls reach the recording."""
+        """Have what is recorded within walls reach it."""
         self.recording.within(walls)
+
+    @property
+    def live(self) -> int:
+        """How many requests were handed on to a model."""
+        return self._server.live
 
     def through(self, adapter: Adapter, launch: Launch, prepared: Prepared) -> Prepared:
         """Return how the agent is started so that it asks the recording."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from broker.calls import Call
 from broker.caveats import Caveat
 from broker.errors import InputError, LimitError
 from broker.guard import TicketGuard
@@ -55,6 +56,33 @@ class Custody:
         self._guards = {i: self._of_tree(t) for i, t in (tickets or {}).items()}
         self._guards |= self._roots
         self._holders = dict(holders or {})
+        self._admitted: dict[tuple[str, Call], TicketGuard] = {}
+        self._beside: dict[str, TicketGuard] = {}
+
+    def admit(self, key: tuple[str, Call], guard: TicketGuard) -> None:
+        """
+        Keep a ticket for one call beside the one that refused it; nobody can name it.
+
+        Args:
+            key: the id of the ticket that refused, and the very call.
+            guard: what decides that call from here on.
+        """
+        self._admitted[key] = self._beside[guard.ticket.id] = guard
+
+    def admitting(self, guards: Sequence[TicketGuard], call: Call) -> tuple[TicketGuard, ...]:
+        """Return the guards of a call, those that a person let this very call pass put in place."""
+        if not self._admitted:
+            return tuple(guards)
+        return tuple([self._admitted.get((guard.ticket.id, call), guard) for guard in guards])
+
+    def kept(self, name: str) -> TicketGuard:
+        """
+        Return the guard that a call was debited to, by its ticket's id.
+
+        Raises:
+            InputError, VerificationError: no ticket of this session.
+        """
+        return self._beside.get(name) or self.find(name, "")
 
     def mint(self, caveats: Sequence[Caveat], *, at: int, intent: str, nonce: str) -> Ticket:
         """
@@ -151,7 +179,7 @@ class Custody:
         Raises:
             LimitError: there are MAX_TICKETS.
         """
-        if len(self._guards) >= MAX_TICKETS:
+        if len(self._guards) + len(self._beside) >= MAX_TICKETS:
             raise LimitError(f"a session has at most {MAX_TICKETS} tickets")
 
     def keep(self, guard: TicketGuard, holder: str = "") -> None:

@@ -30,22 +30,19 @@ from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
 from broker.policy import policy_loader
 from broker.receipt import disk
-from broker.receipt.checkpoint import OF_LEDGER, CheckpointFile, of_receipt
-from broker.receipt.covering import FollowedTree
 from broker.receipt.entry import Entry
-from broker.receipt.keyring import line_key_path, signing_key_path
+from broker.receipt.keyring import line_key_path
 from broker.receipt.keys import Key, load_key, load_or_create_key
-from broker.receipt.ledger import CHECKPOINT_NAME
 from broker.receipt.rotation import finish, steady
 from broker.receipt.sealing import AuditorKey
-from broker.receipt.signing import load_or_create_signing_key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.receipt.writer import Receipt
 from broker.resolve import Resolver
 from broker.scope import Policies, Scope, parse_scope, render
 from broker.sessions.alive import Alive
-from broker.sessions.checkpointing import Checkpointer, Track
+from broker.sessions.checkpointfiles import checkpointer
+from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
 from broker.sessions.custody import Custody
 from broker.sessions.past import Past
@@ -291,7 +288,7 @@ def begin(
         if typed:
             receipt.append("intent", typed, at=at)
         receipt.append("ticket", ticket_data(ticket, render(scope.caveats)), at=at)
-        checkpoints = checkpointer(home, receipts, receipt, outside)
+        checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
         alive.drop()
@@ -343,7 +340,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
-        checkpoints = checkpointer(home, receipts, receipt, outside)
+        checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
         alive.drop()
@@ -373,33 +370,14 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
     )
 
 
-def checkpointer(
+def _checkpoints(
     home: Home, receipts: Receipts, receipt: Receipt, outside: Outside
 ) -> Checkpointer:
-    """
-    Return what signs the checkpoints of a session, and of the ledger; it has not begun.
-
-    Raises:
-        UnverifiableError: the signing key is unsafe, or the ledger's checkpoint is.
-        StoreError: there is no key, and none can be made.
-    """
-    sid, ledger = receipt.sid, receipts.ledger
-    own = checkpoint_file(home, sid, outside.randomness)
-    rows = CheckpointFile(ledger.path.with_name(CHECKPOINT_NAME), own.key, OF_LEDGER)
-    tree = FollowedTree(ledger.path, ledger.head_path, rows.read())
-    return Checkpointer(
-        [Track(receipt.snapshot, own), Track(tree.snapshot, rows)],
-        tell=lambda why: outside.bus.publish(CheckpointFailed(outside.clock(), sid, why)),
+    return checkpointer(
+        home,
+        receipts,
+        receipt,
+        bus=outside.bus,
+        clock=outside.clock,
+        randomness=outside.randomness,
     )
-
-
-def checkpoint_file(home: Home, sid: str, randomness: Randomness = os.urandom) -> CheckpointFile:
-    """
-    Return the file of a session's checkpoint, with the key that signs it.
-
-    Raises:
-        UnverifiableError: the key is unsafe.
-        StoreError: there is none, and none can be made.
-    """
-    key = load_or_create_signing_key(signing_key_path(home), randomness=randomness)
-    return CheckpointFile(home.checkpoints / sid, key, of_receipt(sid))

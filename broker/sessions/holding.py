@@ -12,7 +12,6 @@ Rule a maintainer keeps: where nobody can be named, all who may be at work are a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from broker.calls import Call, Decision
 from broker.caveats import Caveat
@@ -101,7 +100,14 @@ class InHand:
         return child
 
     def guards(
-        self, name: str | None, actor: str, among: Sequence[str], at: int, *, again: bool
+        self,
+        call: Call,
+        name: str | None,
+        actor: str,
+        among: Sequence[str],
+        at: int,
+        *,
+        again: bool,
     ) -> tuple[TicketGuard, ...]:
         """
         Return all the guards that must let a call through.
@@ -111,8 +117,10 @@ class InHand:
             StoreError, LimitError: a new one cannot be kept.
         """
         if name is not None:
-            return self._custody.judging(self.found(name, actor, at))
-        return self._custody.of(actor, among or (self.living if again else ()))
+            guards = self._custody.judging(self.found(name, actor, at))
+        else:
+            guards = self._custody.of(actor, among or (self.living if again else ()))
+        return self._custody.admitting(guards, call)
 
     def stands(self, call: Call, name: str | None, at: int, call_id: str) -> Decision | None:
         """
@@ -122,7 +130,7 @@ class InHand:
             InputError, VerificationError: the gateway's own ticket is none of this session.
         """
         own = None if name is None else self._custody.find(name, "").ticket.id
-        return self._standing.take(call, partial(self._custody.find, actor=""), at, call_id, own)
+        return self._standing.take(call, self._custody.kept, at, call_id, own)
 
     def stand(self, call: Call, guards: Sequence[TicketGuard], call_id: str) -> None:
         """Remember a call that a hook was allowed, until a gateway meets it."""

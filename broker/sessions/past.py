@@ -40,6 +40,7 @@ class Past:
         self.conceal: tuple[str, ...] = ()
         self.intents: dict[str, Mapping[str, object]] = {}  # of each root
         self.replaced: list[Ticket] = []
+        self._lines: dict[str, tuple[str, ...]] = {}  # of tickets for one call beside another
         self._line: Mapping[str, object] | None = None  # the last typed line
         self._before = ""  # the kind of the entry before
         self.at = 0
@@ -91,8 +92,13 @@ class Past:
     def _mint(self, ticket: Ticket, data: Mapping[str, object]) -> None:
         if self._root is not None:
             bound = self._line is not None and self._line.get("digest") == ticket.intent
-            if self._before != "intent" or not bound or data.get("replaces") != self._root.id:
-                raise Break("schema", "a ticket replaces another without a line that was typed")
+            beside, old = data.get("beside"), data.get("replaces")
+            held = self.tickets.get(beside) if isinstance(beside, str) else None
+            if self._before != "intent" or not bound or (held is None and old != self._root.id):
+                raise Break("schema", "a ticket is minted without a line that was typed for it")
+            if held is not None:
+                self._lines[ticket.id] = (*held.line, ticket.id)
+                return
             self.replaced.append(self._root)
             self.holders.pop(FIRST, None)
         self._root = self.tickets[ticket.id] = ticket
@@ -102,13 +108,18 @@ class Past:
     def _spend(self, data: Mapping[str, object]) -> None:
         also = data.get("also", [])
         names = [_text(data, "ticket"), *(also if isinstance(also, list) else [None])]
-        found = [self.tickets.get(name) for name in names if isinstance(name, str)]
+        found = [self._line_of(name) for name in names if isinstance(name, str)]
         cost = data.get("cost", 1)
         if len(found) < len(names) or None in found or type(cost) is not int or cost < 1:
             raise Break("schema", "a decision allows a call under a ticket that is not recorded")
         # A link that several of the tickets have was debited once.
-        line = dict.fromkeys(link for ticket in found if ticket for link in ticket.line)
+        line = dict.fromkeys(link for each in found if each for link in each)
         self._debits.append((tuple(line), cost))
+
+    def _line_of(self, name: str) -> tuple[str, ...] | None:
+        """Return the links that a call under a ticket is debited to."""
+        ticket = self.tickets.get(name)
+        return self._lines.get(name) if ticket is None else ticket.line
 
 
 def _text(data: Mapping[str, object], name: str) -> str:

@@ -171,6 +171,14 @@ def minted_data(ticket: Ticket, texts: Iterable[str], *, replaces: str) -> Data:
     return {**ticket_data(ticket, texts), "replaces": replaces}
 
 
+def admitted_data(ticket: Ticket, texts: Iterable[str], *, beside: str, call: Call) -> Data:
+    """Return the data of a ``ticket`` entry for one call beside another ticket."""
+    one: Data = {"tool": told(call.tool, MAX_NAME_CHARS), "args": call.digest}
+    if call.server is not None:
+        one["server"] = told(call.server, MAX_NAME_CHARS)
+    return {**ticket_data(ticket, texts), "beside": beside, "for": one}
+
+
 def delegation_data(ticket: Ticket, texts: Iterable[str], *, asked_by: str, holder: str) -> Data:
     """Return the data of a ``delegate`` entry for a ticket that was derived."""
     data: Data = {

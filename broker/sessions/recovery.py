@@ -27,7 +27,7 @@ from broker.receipt.keys import Key
 from broker.receipt.ledger import MEND
 from broker.receipt.store import Receipts
 from broker.sessions.alive import abandoned
-from broker.sessions.ground import checkpoint_file
+from broker.sessions.checkpointfiles import checkpoint_file
 
 _SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
 _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line

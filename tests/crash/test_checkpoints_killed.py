@@ -29,7 +29,7 @@ from broker.receipt.sealing import AuditorKey
 from broker.receipt.verify import verify
 from broker.receipt.writer import Receipt
 from broker.session import Session
-from broker.sessions.ground import checkpoint_file
+from broker.sessions.checkpointfiles import checkpoint_file
 from broker.sessions.recovery import seal_abandoned
 from tests.forwardkit import AUDITOR
 from tests.receiptkit import in_child, outcome

@@ -35,7 +35,7 @@ def test_a_command_is_recorded(tmp_path: Path) -> None:
     assert said.code == 5, said.err
     lines = said.err.splitlines()
     assert lines[0] == f"broker: no ticket: nothing is refused while `{sys.executable}` runs"
-    assert "2 requests, 1 calls" in lines[-1]
+    assert "2 requests, 1 call" in lines[-1]
     home = Home.find({"BROKER_HOME": str(tmp_path / "home")})
     (folder,) = home.runs.glob("run_*")
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]

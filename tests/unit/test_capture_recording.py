@@ -84,7 +84,7 @@ def test_a_run_is_recorded(bench: Bench) -> None:
         code, _, err = finished(started(bench, model))
     assert code == 0, err
     (folder,) = run_folders(bench)
-    assert f"recorded {folder.name}: 2 requests, 1 calls; `broker runs show {folder.name}`" in err
+    assert f"recorded {folder.name}: 2 requests, 1 call; `broker runs show {folder.name}`" in err
     found = [(e["type"], e["turn"]) for e in events(folder)]
     assert found == [
         ("run.start", 0), ("model.request", 1), ("model.response", 1), ("tool.call", 1),

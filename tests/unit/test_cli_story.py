@@ -36,6 +36,10 @@ def entry(kind: str, **data: object) -> Entry:
             "ticket     cd  calls=1  (replaces ab)",
         ),
         (
+            entry("ticket", ticket="cd", caveats=["calls=1"], beside="ab"),
+            "ticket     cd  calls=1  (for one call beside ab)",
+        ),
+        (
             entry(
                 "decision",
                 decision="allow",

@@ -257,7 +257,7 @@ def _timed(
                     and (call.closed is None or note.seq < call.closed)
                     and isinstance(n := note.attrs.get("n"), int)
                     and (decision := free.get(n)) is not None
-                    and not (decision.call and call.call)  # two ids that differ are two calls
+                    and not _other(call, decision)
                     and (not strict or _akin(call.tool, decision.tool))
                 ),
                 None,
@@ -269,6 +269,11 @@ def _timed(
                 pairs.append(Pairing(call, made, "time"))
         left = still
     return pairs, left
+
+
+def _other(call: TracedCall, decision: Decided) -> bool:
+    """Whether two ids say that these are two calls; a mere number is one of the broker's own."""
+    return bool(call.call and decision.call) and not decision.call.isdecimal()
 
 
 def _akin(one: str, other: str) -> bool:

@@ -176,6 +176,8 @@ def test_a_decision_that_was_made_while_a_call_was_open() -> None:
     assert found.undecided == (late,)
     named = [allowed(20, "Bash", "other", "1" * 64)]
     assert not join([shell], named, notes[:1]).matches  # two ids that differ are two calls
+    numbered = [allowed(20, "Agent", "1", "1" * 64)]  # the broker's own number, where it had no id
+    assert hows(join([shell], numbered, notes[:1])) == [(4, 20, "time")]
     assert not join([late], decisions, notes).matches
 
 

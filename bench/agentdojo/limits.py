@@ -185,6 +185,16 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldTools:
+    """Every reading tool, and of the others those of the task, on what stands in the line."""
+
+    def __call__(self, task: Task, needed: Mapping[str, frozenset[str]], known: Catalogs) -> Limits:
+        """Return the limits: the tools are told, and nothing else of the task's calls."""
+        used = {call.tool: needed[call.tool] for call in task.calls if call.tool in needed}
+        return Typed(links=True, listed=True)(task, used, known)
+
+
+@dataclass(frozen=True, slots=True)
 class ReadsAlone:
     """Reading tools and nothing else."""
 
@@ -247,6 +257,7 @@ LEVELS = (
     Level("@reads", "as `tools`, and every reading tool", True, Told(reads=True)),
     Level("@reads, names", "as `names`, and every reading tool", True, Told(_NAMES, reads=True)),
     Level("@reads, links", "as `links`, and every reading tool", True, Told(_LINKS, reads=True)),
+    Level("@reads, in intent", "named tools, on what stands in the line", True, ToldTools()),
     Level("reads alone", "every reading tool, and nothing else", False, ReadsAlone()),
     Level("in intent", "what its writing tools name stands in the line", False, Typed()),
     Level("in intent, amounts", "and amounts in intent", False, Typed(amounts=True, listed=True)),

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.agentdojo import naive, table  # noqa: E402 - the folder is made known first
-from bench.agentdojo.isolation import isolation  # noqa: E402 - as above
+from bench.agentdojo.isolation import Isolation, isolation  # noqa: E402 - as above
 from bench.agentdojo.limits import LEVELS, Level, Limits  # noqa: E402 - as above
 from bench.agentdojo.replay import Figures, measure  # noqa: E402 - as above
 from bench.agentdojo.runs import RunFigures, recorded, replayed  # noqa: E402 - as above
@@ -121,14 +121,30 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
 
 
 def main(given: list[str] | None = None) -> int:
-    """Measure, print, and say whether the naive reading agrees."""
+    """Measure, print, and say whether the naive reading agrees: 0, 1 where not, 2 without tasks."""
     chosen = arguments(given)
-    beside = shared()
     try:
-        suites, where = dojo_suites(beside)
+        return measured_and_shown(chosen)
     except Missing as missing:
         print(f"bench: {missing}", file=sys.stderr)
-        return 2
+    except (OSError, EOFError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        print(f"bench: a file of tasks in {shared()} is not understood ({what})", file=sys.stderr)
+    return 2
+
+
+def measured_and_shown(chosen: argparse.Namespace) -> int:
+    """
+    Measure what was chosen and print it.
+
+    Raises:
+        Missing: there are no tasks.
+        OSError, ValueError, KeyError, TypeError: a file of tasks cannot be read or understood.
+    """
+    beside = shared()
+    suites, where = dojo_suites(beside)
     suites = {n: s for n, s in suites.items() if chosen.suite is None or n in chosen.suite}
     levels = levels_of(chosen.level)
     kept: dict[str, object] = {"tasks": where}
@@ -150,14 +166,20 @@ def main(given: list[str] | None = None) -> int:
         ]
         if beside is not None and chosen.suite is None:
             for name, file, catalog in RECORDED:
+                if not (beside / f"{file}_traces.jsonl.gz").is_file():
+                    continue
                 found = runs(beside, file, catalog, levels, bench_of(catalog))
                 if found:
                     kept[file] = _as_json(found)
                     shown.append(lambda n=name, f=found: table.recorded_runs(n, f))
-            told("tau-bench")
-            shop = isolation(beside / "taubench.json", bench_of("taubench"))
-            kept["taubench"] = {n: asdict(f) for n, f in shop.items()}
-            shown += [lambda: table.shops(shop), lambda: table.targets(measured, shop)]
+            shop: dict[str, Isolation] = {}
+            if (beside / "taubench.json").is_file():
+                told("tau-bench")
+                shop = isolation(beside / "taubench.json", bench_of("taubench"))
+                kept["taubench"] = {n: asdict(f) for n, f in shop.items()}
+                shown.append(lambda: table.shops(shop))
+            if (beside / "agentdojo.json").is_file():  # the package's pairs are fewer
+                shown.append(lambda: table.targets(measured, shop))
         told("")
         if sys.stderr.isatty():
             print("\r", end="", file=sys.stderr)

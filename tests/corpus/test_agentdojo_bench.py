@@ -147,6 +147,21 @@ def test_without_tasks_the_command_says_how_to_get_them(
     assert "capability-broker[bench]" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"suites": {"banking": {}}}', "\xff"])
+def test_a_file_that_is_no_tasks_is_said_to_be_none(
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is not understood gets one line and the code 2, and never a traceback."""
+    (tmp_path / "agentdojo").mkdir()
+    (tmp_path / "agentdojo" / "agentdojo.json").write_text(text, encoding="latin-1")
+    monkeypatch.setenv("BROKER_SHARED", str(tmp_path))
+    assert run.main(["--level", "names"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.deep
 def test_the_whole_run_prints_the_page(
     shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -25,6 +25,7 @@ from broker.agents.adapter import Adapter, Launch, Prepared
 from broker.capabilities.clock import Clock, SystemClock
 from broker.capture.proxy import ModelProxy
 from broker.capture.redirect import Pointed, pointed
+from broker.capture.repository import git_state
 from broker.capture.scribe import Scribe
 from broker.capture.upstream import ModelUpstream
 from broker.capture.world import RecordedWorld
@@ -97,6 +98,7 @@ class Recording:
             str(launch.cwd),
             launch.environ,
             session=launch.folder if sid else None,
+            git=git_state(workspace or launch.cwd),
             sid=sid,
             parent=parent,
         )

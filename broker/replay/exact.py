@@ -19,6 +19,7 @@ that is said; in an exact replay nothing is sent to the model's maker, and no ke
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -34,16 +35,19 @@ from broker.capture.recording import Recording
 from broker.errors import InputError, TraceError
 from broker.home import Home
 from broker.launch import run as launched
+from broker.launchwords import Streams
 from broker.replay.forking import Fork
 from broker.replay.isolation import Isolation, cut_off
 from broker.replay.live import LiveModels
 from broker.replay.matching import KeptRequest
 from broker.replay.normal import Normal
 from broker.replay.playback import Playback, Played, tally
+from broker.replay.repository import repository
 from broker.replay.seen import SeenRun
 from broker.replay.serving import ReplayServer
 from broker.replay.watching import Replaying
 from broker.trace.about import Parent
+from broker.trace.manifest import Manifest
 from broker.trace.reader import RunReader
 
 NO_KEY: Final = "broker-replay"  # what stands for a key: nobody is asked who would look at it
@@ -51,6 +55,7 @@ NO_KEY: Final = "broker-replay"  # what stands for a key: nobody is asked who wo
 KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 _HIDDEN: Final = "[hidden"
 _WORD_BYTES: Final = 16
+_HEAD: Final = re.compile(r"(?:[0-9a-f]{40})?")  # empty: no commit yet
 
 Restore = Callable[[Path], str]
 
@@ -162,6 +167,9 @@ def replay(
     try:
         if again.restore is not None:
             again.restore(scratch)
+        lacks = _repository(manifest, scratch)
+        if lacks and not quiet:
+            Streams(stderr).say(lacks)
         isolation = cut_off(scratch, manifest.cwd, network=offline)
         here = manifest.cwd if isolation.in_place else os.path.realpath(scratch)
         given = _environ(environ, here, offline=offline)
@@ -173,6 +181,17 @@ def replay(
     finally:
         if again.into is None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _repository(manifest: Manifest, scratch: Path) -> str:
+    """Give the scratch folder a repository where the workspace had one; return what is lacking."""
+    told = manifest.document.get("git")
+    if not isinstance(told, Mapping):
+        return ""
+    head, branch = (told.get(key, "") for key in ("head", "branch"))
+    if not isinstance(head, str) or not isinstance(branch, str) or not _HEAD.fullmatch(head):
+        return ""
+    return repository(Path(manifest.cwd), head, branch, scratch)
 
 
 def _scratch(into: Path | None) -> Path:

@@ -42,7 +42,7 @@ class GitState:
 
     head: str = ""
     branch: str = ""
-    dirty: bool = False
+    dirty: bool | None = None  # None: nobody looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def manifest_document(
         found["git"] = {
             **({"head": about.git.head} if about.git.head else {}),
             **({"branch": hider.text(about.git.branch)} if about.git.branch else {}),
-            "dirty": about.git.dirty,
+            **({} if about.git.dirty is None else {"dirty": about.git.dirty}),
         }
     if about.parent is not None:
         found["parent_run"] = about.parent.run_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.authorize import authorize
@@ -16,6 +16,7 @@ from tests import strategies as some
 from tests.properties.test_rules_laws import MAYBE_A, XY, A, B, E, X, Y, r, rules, seen_by, ticket
 
 KEY = bytes(32)
+FEW = max(25, settings.default.max_examples // 3)  # these two go through many calls
 
 
 def minted(step):
@@ -35,6 +36,7 @@ def checked(one, other):
     return found
 
 
+@settings(max_examples=FEW)
 @given(
     some.steps,
     some.steps,
@@ -85,6 +87,7 @@ def test_rules_have_an_example_exactly_where_they_are_not_covered(narrow, wide):
         assert narrow.reads_line, said
 
 
+@settings(max_examples=FEW)
 @given(st.lists(some.tool_patterns, max_size=2), st.lists(rules(), max_size=1), rules())
 def test_names_and_rules_stand_beside_one_another(plain, ruled, narrow):
     """A plain name admits what no rule does, and a rule what a plain name does."""

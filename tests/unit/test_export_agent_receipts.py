@@ -15,6 +15,7 @@ import rfc8785
 from broker.export import agent_receipts
 from broker.export.didkey import did_key
 from broker.receipt.entry import format_at
+from tests import exportkit
 from tests.exportkit import SID, SIGNER, home_at, lines_of, session, source_of
 from tests.receiptkit import AT
 
@@ -162,3 +163,22 @@ def test_a_type_is_only_given_where_it_is_known(touched: object, kind: str) -> N
     """The type is the gravest that the receipt vouches for, and never a guess."""
     data: dict[str, object] = {"tool": "x", "subjects": touched}
     assert agent_receipts.kind_of(data)[0] == kind
+
+
+def test_a_yes_to_one_call_is_not_the_prompt_of_later_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows is told with the line of the root that is in force."""
+    later: tuple[tuple[str, dict[str, object]], ...] = (
+        ("intent", {"line": "yes 123456", "digest": "ab" * 32}),
+        ("ticket", {"ticket": "t9", "caveats": ["calls=1"], "beside": "t1"}),
+        exportkit.ENTRIES[2],
+    )
+    monkeypatch.setattr(exportkit, "ENTRIES", (*exportkit.ENTRIES, *later))
+    session(home_at(tmp_path))
+    lines = lines_of(home_at(tmp_path))
+    told = [
+        json.dumps(each) for each in agent_receipts.receipts(lines, SID, SIGNER.public.public, AT)
+    ]
+    assert any("tidy up" in each for each in told)
+    assert not any("yes 123456" in each for each in told)

@@ -17,6 +17,7 @@ from broker.export.dsse import seal_envelope
 from broker.receipt.entry import canonical
 from broker.receipt.merkle import Frontier
 from broker.receipt.signing import SigningKey
+from tests import exportkit
 from tests.exportkit import LINES, SID, SIGNER, home_at, session, source_of
 
 KEYS = [SIGNER.public]
@@ -170,3 +171,19 @@ def test_an_envelope_of_any_size_is_not_read(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(intoto, "MAX_ENVELOPE_BYTES", 10)
     with pytest.raises(LimitError):
         intoto.open_statement(b"x" * 11, KEYS)
+
+
+@pytest.mark.parametrize(("key", "due"), [("beside", "t1"), ("replaces", "t9")])
+def test_the_ticket_is_the_root_in_force_and_not_one_for_a_single_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, due: str
+) -> None:
+    """A yes to one call changes neither the ticket nor the line that a statement names."""
+    later: tuple[tuple[str, dict[str, object]], ...] = (
+        ("intent", {"line": "later", "digest": "ab" * 32}),
+        ("ticket", {"ticket": "t9", "caveats": ["calls=7"], key: "t1"}),
+    )
+    monkeypatch.setattr(exportkit, "ENTRIES", (*exportkit.ENTRIES, *later))
+    session(home_at(tmp_path))
+    found = payload(intoto.envelope(source_of(home_at(tmp_path)), SIGNER))["predicate"]
+    assert found["ticket"]["id"] == due
+    assert ("later" in json.dumps(found)) == (due == "t9")

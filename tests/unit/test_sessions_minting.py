@@ -185,7 +185,7 @@ def test_a_receipt_whose_root_changes_without_a_line_is_a_break(bench: Bench, ch
 TOOLS = st.lists(st.sampled_from(["Read", "Edit", "Bash"]), min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=TOOLS, handed=TOOLS, later=TOOLS)
 def test_a_replacement_never_widens_what_was_handed_down(
     tmp_path_factory: pytest.TempPathFactory, first: list[str], handed: list[str], later: list[str]

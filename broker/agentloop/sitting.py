@@ -181,8 +181,9 @@ class Sitting:
         spent = self._now.session.spent(ticket)
         lines = [*describe(ticket)] or ["everything is permitted: no scope was typed"]
         if ticket.least is not None and spent is not None:
-            lines.append(f"spent: {spent[-1]} calls")
-        return "\n".join([f"ticket {ticket.id} of session {self._now.session.sid}", *lines])
+            lines.append(f"spent: {spent[0]} calls")
+        held = f"session {self._now.session.sid}: the agent holds ticket {ticket.id}"
+        return "\n".join([held, *lines])
 
     def ticket(self) -> Ticket:
         """

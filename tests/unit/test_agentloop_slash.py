@@ -15,7 +15,8 @@ from tests.agentkit import Typist, scripted
 def test_each_command_shows_what_it_says(tmp_path: Path) -> None:
     """Tools, help and the receipt are shown to whoever asks, and the model hears nothing of it."""
     script = {"main": [Use([("read", {"path": "a.txt"})]), Say("Done.")]}
-    lines = ["[script main] go", "/tools", "/help", "/receipt", "/scope", "/quit"]
+    narrow = "/scope narrow tools=read"  # which takes nothing back of what was spent
+    lines = ["[script main] go", "/tools", "/help", "/receipt", narrow, "/scope", "/quit"]
     with scripted(tmp_path, script, terminal=Typist(lines)) as (bench, model):
         bench.run(texts=["tools=read", "calls=9"])
         assert not any("/tools" in asked for asked in model.asked)

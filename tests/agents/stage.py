@@ -165,8 +165,8 @@ def broker_gone(stage: Stage, how: str, shell: Callable[[str], Call], scope: Seq
                 assert within(120, lambda: "main-1-0" in model.results)
                 assert "did not answer in time" in model.results["main-1-0"].text
             else:
-                finished(process, 60)
-                time.sleep(6 if how == "killed" else 0)  # an agent that outlives it goes on
+                process.wait(120)
+                time.sleep(6)  # what of the agent outlives it goes on, and holds its streams
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from broker.caveats import Caveat
 from broker.cli import completing
 from broker.cli.exits import ALLOWED, MEANING
-from broker.cli.explain import explain, outlook
 from broker.cli.output import json_out, out, paint, printable
 from broker.cli.typed import Json, folder
-from broker.rules import Rule
 
 if TYPE_CHECKING:
     from broker.catalogs import Catalogs
+    from broker.caveats import Caveat
     from broker.ticket import Ticket
 
 EXAMPLES = f"""\
@@ -112,6 +110,8 @@ def sections(ticket: Ticket, catalogs: Catalogs, at: int) -> list[tuple[str, lis
 def _answer(
     asked: tuple[tuple[str, ...], str], ticket: Ticket, catalogs: Catalogs, at: int
 ) -> list[str]:
+    from broker.cli.explain import explain
+
     kinds, otherwise = asked
     lines: list[str] = []
     for caveat in ticket.caveats:
@@ -125,6 +125,8 @@ def _answer(
 
 def _tools(caveat: Caveat, catalogs: Catalogs) -> list[str]:
     """Return a list of tools by what they do; what else is in it comes behind."""
+    from broker.cli.explain import explain
+
     items = caveat.value if isinstance(caveat.value, tuple) else ()
     named: dict[str, list[str]] = {effect: [] for effect in _DOING}
     for item in items:
@@ -138,11 +140,14 @@ def _tools(caveat: Caveat, catalogs: Catalogs) -> list[str]:
             lines += wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     rest = tuple(item for item in items if not isinstance(item, str) or "*" in item)
     if rest or not lines:
-        lines += explain(Caveat("tools", rest), at=0)
+        lines += explain(caveat._replace(value=rest), at=0)
     return lines
 
 
 def _closed(ticket: Ticket, catalogs: Catalogs) -> list[str]:
+    from broker.cli.explain import outlook
+    from broker.rules import Rule
+
     said = [line for line in outlook(ticket, catalogs) if not line.endswith(_SAID)]
     lines = [line for line in said if not line.startswith(("no URL", "nothing is limited"))]
     rules = [item for b in ticket.bounds.tools for item in b.patterns if isinstance(item, Rule)]

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from broker.cli import completing
-from broker.cli.evidence import Asked, evidence, is_file
-from broker.cli.kept import Kept
 from broker.errors import InputError
 
 if TYPE_CHECKING:
     from broker.catalogs import Catalogs
+    from broker.cli.kept import Kept
     from broker.home import Home
     from broker.receipt import Entry
     from broker.replay.exact import Again
@@ -176,6 +175,8 @@ def _sid(reader: RunReader) -> str:
 
 
 def _of_session(name: str | None, home: Home) -> SeenRun:
+    from broker.cli.evidence import Asked, evidence, is_file
+    from broker.cli.kept import Kept
     from broker.receipt.inspection import inspecting
     from broker.replay.seen import seen_run
 

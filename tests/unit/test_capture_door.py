@@ -157,7 +157,8 @@ def test_only_processes_of_this_user_are_heard(
 ) -> None:
     """Whoever runs as another user is hung up on."""
     monkeypatch.setattr(module, "is_own", lambda _: False)
-    told(door, BEGIN).close()
+    with suppress(OSError):  # it may be hung up on before it has said anything
+        told(door, BEGIN).close()
     eventually(lambda: not door._open)
     assert run.lines() == []
 

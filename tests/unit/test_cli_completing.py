@@ -160,7 +160,7 @@ class Bash:
     [
         ("broker run --scope @rev", "iew "),
         ("broker run --scope tools=@rea", "ds "),
-        ("broker rec", "eipt "),
+        ("broker rece", "ipt "),
         ("broker run --scope calls=3 -- gem", "ini "),
         ("broker policy show rev", "iew "),
         ("broker receipt aaa", "aaaaa "),

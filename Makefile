@@ -12,6 +12,8 @@ READY   := $(VENV)/.ready
 PYTEST  := $(PY) -m pytest
 PIP     := -m pip -qq --disable-pip-version-check --no-input
 MATRIX  := 3.11 3.12 3.13
+# One more than there are cores: many tests wait, for a process, a disk or a deadline.
+WORKERS = $(shell $(PY) -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 2)
 
 export PIP_ROOT_USER_ACTION = ignore
 # Tests start thousands of processes: each would compile every module anew.
@@ -37,7 +39,7 @@ test: lint wheel-test unit ## lint, types, the wheel, and every test: what CI ru
 
 .PHONY: unit
 unit: $(READY) ## every test but the long ones, on all cores
-	@$(PYTEST) -n auto --dist loadfile -m 'not deep and not alone'
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not deep and not alone'
 	@$(PYTEST) -m alone
 
 .PHONY: test-deep

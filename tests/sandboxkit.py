@@ -31,7 +31,7 @@ Sandbox.__init__.__kwdefaults__["machine"] = lambda: only(engine)
 try:
     wanted = Wanted.read(given["mode"], given["limits"], given["ports"])
     code = run(given["command"], texts=given["texts"], workspace=Path(given["workspace"]),
-               require_enforcement=given["enforced"], sandbox=wanted)
+               require_enforcement=given["enforced"], sandbox=wanted, record=False)
 except BrokerError as error:
     print(f"{type(error).__name__}: {error}", file=sys.stderr)
     code = 2

@@ -147,6 +147,7 @@ def test_a_ticket_that_ends_stops_the_run(bench: Bench, engine: str) -> None:
     assert any("its ticket has ended" in text for text in told)
 
 
+@pytest.mark.deep
 def test_an_agent_that_does_not_go_is_killed(bench: Bench) -> None:
     """Who ignores the signal to end is killed, with all that it started."""
     needed("bubblewrap")

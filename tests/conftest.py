@@ -34,6 +34,7 @@ MAY_BE_SKIPPED = {
     "pi has no tool that fetches",
     "the MCP conformance suite is not installed",
     "the MCP conformance suite needs Node.js 22 or newer",
+    "the MCP server for clients is not installed",
     "the MCP server for files is not installed",
     "the MCP server for git is not installed",
     "the MCP server for pages is not installed",

@@ -1,9 +1,9 @@
 """
 `broker agent` with real MCP servers behind it, under a ticket.
 
-``mcp-server-filesystem`` (``BROKER_MCP_FILESYSTEM``), ``mcp-server-git`` (``BROKER_MCP_GIT``) and
-``mcp-server-fetch`` (``BROKER_MCP_FETCH``) are the reference servers; a test of one that is not
-there is left out.
+``mcp-server-filesystem`` (``BROKER_MCP_FILESYSTEM``), ``mcp-server-everything``
+(``BROKER_MCP_EVERYTHING``), ``mcp-server-git`` (``BROKER_MCP_GIT``) and ``mcp-server-fetch``
+(``BROKER_MCP_FETCH``) are the reference servers; a test of one that is not there is left out.
 """
 
 from __future__ import annotations
@@ -64,6 +64,23 @@ def test_files(tmp_path: Path) -> None:
     assert [answer for _, answer in decisions] == ["allow", "refuse"]
     assert "one" in told
     assert not (root / "b.txt").exists()
+
+
+def test_everything(tmp_path: Path) -> None:
+    """The server that tries clients out echoes, and shows its environment to nobody in scope."""
+    server = found("BROKER_MCP_EVERYTHING", "mcp-server-everything", "clients")
+    counts, decisions, told = played(
+        tmp_path,
+        table("all", server, "stdio"),
+        ["tools=mcp__all__echo,mcp__all__get-sum(a<=5, b<=5)"],
+        ("mcp__all__echo", {"message": "there and back"}),
+        ("mcp__all__get-sum", {"a": 2, "b": 3}),
+        ("mcp__all__get-sum", {"a": 2, "b": 30}),
+        ("mcp__all__get-env", {}),
+    )
+    assert counts == {"done": 2, "failed": 0, "refused": 2}
+    assert [answer for _, answer in decisions] == ["allow", "allow", "refuse", "refuse"]
+    assert "there and back" in told
 
 
 def test_git(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.alone
 def launch(bench: Bench, *command: str, **more: object) -> tuple[int, str]:
     """Run a command in this process, and return exit code and the broker's own lines."""
     lines = io.StringIO()
+    more.setdefault("record", False)
     code = run(
         command,
         texts=("tools=Read,Edit", "paths=src/**"),

@@ -218,6 +218,7 @@ def _decisions(found: _Found) -> Iterator[Decided]:
     from broker.home import Home
     from broker.receipt.inspection import inspecting
     from broker.receipt.verify import judge
+    from broker.session import CANARY
     from broker.trace.join import Decided
 
     asked, home = Asked(found.sid), Home.find(os.environ)
@@ -233,6 +234,8 @@ def _decisions(found: _Found) -> Iterator[Decided]:
                 if entry.kind == "decision":
                     shown = kept.shown(entry.data)
                     data = {**entry.data, **(shown.values if shown else {})}
+                    if data.get("actor") == CANARY and data.get("decision") == "refuse":
+                        continue  # before the run, and meant to be refused
                     call, tool, args = (str(data.get(key, "")) for key in ("call", "tool", "args"))
                     yield Decided(entry.n, call, tool, args, data.get("decision") == "allow")
             verdict = judge(inspection, now=time.time_ns())

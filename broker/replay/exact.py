@@ -45,12 +45,11 @@ from broker.replay.playback import Playback, Played, tally
 from broker.replay.repository import repository
 from broker.replay.seen import SeenRun
 from broker.replay.serving import ReplayServer
-from broker.replay.watching import Replaying
+from broker.replay.watching import NO_KEY, Replaying
 from broker.trace.about import Parent
 from broker.trace.manifest import Manifest
 from broker.trace.reader import RunReader
 
-NO_KEY: Final = "broker-replay"  # what stands for a key: nobody is asked who would look at it
 # The variables by which agents find a key; without one they ask for a login.
 KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 _HIDDEN: Final = "[hidden"
@@ -346,8 +345,11 @@ def _command(argv: Sequence[str]) -> list[str]:
 
 
 def _environ(environ: Mapping[str, str], here: str, *, offline: bool = True) -> dict[str, str]:
-    """Return what the agent gets: its folder by its new name and, offline, something for a key."""
-    keys = {name: environ.get(name) or NO_KEY for name in KEYS if offline}
+    """Return what the agent gets: its folder by its new name and, offline, something for a key.
+
+    A real key is of no use there, and what the agent starts could read it.
+    """
+    keys = dict.fromkeys(KEYS, NO_KEY) if offline else {}
     pwd = {"PWD": here} if environ.get("PWD") else {}
     return {**environ, **keys, **pwd}
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from typing import Final
 
 from broker.agents.adapter import Adapter, Launch, Prepared
 from broker.capture.recording import Recording
@@ -24,6 +26,8 @@ from broker.replay.matching import NAMES
 from broker.replay.playback import Played
 from broker.replay.serving import ReplayServer, Told
 from broker.sandbox.launching import Sandbox
+
+NO_KEY: Final = "broker-replay"  # what stands for a key: nobody is asked who would look at it
 
 
 class Replaying:
@@ -84,7 +88,8 @@ class Replaying:
         )
         if self._live is not None:
             self._live.upstreams = before
-        return found
+        stand_ins = [name for name, value in launch.environ.items() if value == NO_KEY]
+        return replace(found, tokens=(*found.tokens, *stand_ins))
 
     def start(self, bus: Bus) -> None:
         """Begin to answer and to record; the agent's process has been made."""

@@ -36,14 +36,17 @@ def home(broker_home: Path) -> Home:
     return Home.find({"BROKER_HOME": str(broker_home)})
 
 
-def receipt(home: Home, *, sealed: bool = True) -> Receipts:
-    """Write the receipt of a session in which the calls were decided."""
+def receipt(home: Home, *, sealed: bool = True, canary: str = "") -> Receipts:
+    """Write the receipt of a session in which the calls were decided, and a canary's perhaps."""
     receipts = Receipts(home, load_or_create_key(home.keys / KEY_NAME))
     made = receipts.create("k3v", opening={}, at=AT)
     for tool, call, arguments, allowed in CALLS:
         data = {"call": call, "tool": tool, "args": canonical_digest(arguments)}
         decision = {"decision": "allow"} if allowed else {"decision": "refuse", "caveat": "paths"}
         made.append("decision", {**data, **decision}, at=AT)
+    if canary:
+        tried = {"call": "t", "tool": "Read", "args": "", "actor": "canary", "decision": canary}
+        made.append("decision", tried, at=AT)
     if sealed:
         made.seal("complete", at=AT)
     made.close()
@@ -81,6 +84,18 @@ def test_the_same_story(broker: Console, home: Home) -> None:
     assert found["verified"]
     assert [m["by"] for m in found["join"]["matched"]] == ["id", "id", "content"]
     assert found["receipt"]["state"] == "SEALED"
+
+
+@pytest.mark.parametrize(("canary", "code"), [("refuse", 0), ("allow", 1)])
+def test_a_canary_is_no_call_of_the_run(
+    canary: str, code: int, broker: Console, home: Home
+) -> None:
+    """That it was refused before the run is as it should be; one that got through is told."""
+    receipt(home, canary=canary)
+    recording(home)
+    said = broker("verify", "--strict")
+    assert said.code == code
+    assert ("no call was seen" in said.out) is bool(code)
 
 
 def test_a_call_past_the_gate(broker: Console, home: Home) -> None:

@@ -88,13 +88,14 @@ def test_what_cannot_be_started_again_is_said() -> None:
 
 
 def test_no_key_is_needed() -> None:
-    """What stands for a key is given where there is none, and a key that is there is left."""
+    """What stands for a key is given in any case: offline a real one is only there to be read."""
     found = _environ({"ANTHROPIC_API_KEY": "k", "PWD": "/x"}, "/here")
     assert (found["ANTHROPIC_API_KEY"], found["OPENAI_API_KEY"], found["PWD"]) == (
-        "k",
+        NO_KEY,
         NO_KEY,
         "/here",
     )
+    assert _environ({"ANTHROPIC_API_KEY": "k"}, "/here", offline=False)["ANTHROPIC_API_KEY"] == "k"
 
 
 def test_a_deadline_that_is_over_is_left_out() -> None:

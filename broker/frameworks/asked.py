@@ -74,9 +74,7 @@ class Asked:
         bound = () if self.held.ticket is None else (self.held.ticket,)
         return self.held.asked.holds(actor, tuple(among) or bound)
 
-    def delegate(
-        self, texts: Sequence[str], *, parent: str, asked_by: str, holder: str
-    ) -> Ticket:
+    def delegate(self, texts: Sequence[str], *, parent: str, asked_by: str, holder: str) -> Ticket:
         session = cast(Session, self.held.asked)
         asker = self.held.actor if asked_by == MAIN else asked_by
         return session.delegate(texts, parent=parent, asked_by=asker, holder=holder)
@@ -86,5 +84,3 @@ class Asked:
 
     def at_work(self, tickets: Sequence[str]) -> None:
         """Do nothing: every call names its actor here."""
-
-

@@ -3,15 +3,15 @@ Claude Agent SDK: every tool call of its agent, in its process or in Claude Code
 
 The SDK starts Claude Code and answers its hooks in this process, so there is no hook client and no
 socket here: the callbacks ask the session directly, with what reads Claude Code's own payloads
-(``broker.agents.claude.hook``) and joins its subagents to their tickets (``broker.agents.children``).
+(``broker.agents.claude.hook``) and joins its subagents to tickets (``broker.agents.children``).
 
 Decided here: how the callbacks get into a caller's options, and what in those options would free
 the agent. Not decided here: what a payload says, whose call it is, what passes.
 
-Held to: ``PreToolUse`` with ``on_failure="block"``, so a callback that breaks or hangs refuses; an
-SDK or a Claude Code too old for that does not start. Arguments that another hook or ``can_use_tool``
-puts in the place of those that were decided are decided as well. Settings of the workspace are not
-loaded: a hook in them could rewrite a call after it was judged.
+Held to: ``PreToolUse`` with ``on_failure="block"``, so a callback that breaks or hangs refuses; a
+Claude Code too old for that does not start. Arguments that another hook or ``can_use_tool`` puts in
+the place of those that were decided are decided as well. Settings of the workspace are not loaded:
+a hook in them could rewrite a call after it was judged.
 
 Rules a maintainer keeps: an allow says nothing, so that Claude Code's own rules still apply; what
 comes of an error is a refusal; the caller's options are not changed, a copy is returned.
@@ -96,7 +96,7 @@ def hold(
     if BEFORE in hooks:
         hooks[BEFORE] = [_deciding(matcher, calls) for matcher in hooks[BEFORE]]
     for event, matcher in first.items():
-        hooks[event] = [matcher, *hooks.get(event, ())]  # type: ignore[index]
+        hooks[event] = [matcher, *hooks.get(event, ())]
     asks = given.can_use_tool
     return replace(
         changed, hooks=hooks, can_use_tool=None if asks is None else calls.permitting(asks)
@@ -218,7 +218,7 @@ class _Calls:
         return {} if refusal is None else cast(Answer, json.loads(refusal.stdout))
 
     def permitting(self, asks: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        """Return a ``can_use_tool`` that decides the arguments which the caller's own puts there."""
+        """Return a ``can_use_tool`` that decides the arguments which the caller's own gives."""
 
         async def asked(tool: str, given: dict[str, Any], context: Any) -> Any:
             answer = await asks(tool, given, context)

@@ -13,9 +13,9 @@ transfer is no call; it only changes whose ticket the next calls are decided und
 
 Decided here: all of that, and what cannot be held. Not decided here: what passes.
 
-Rules a maintainer keeps: whatever breaks is a refusal that the model reads; what runs at the model's
-provider, or as code that a model wrote, or under no plugin, cannot be stopped here, so an agent that
-has it does not run.
+Rules a maintainer keeps: whatever breaks is a refusal that the model reads; what runs at the
+provider, or as code that a model wrote, or under no plugin, cannot be stopped here, so an agent
+that has it does not run.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ class _Guard:
         if args != begun.arguments:
             await to_thread(begun.end, ok=False)
             try:
-                begun = await abegin(
-                    self.tool.name, args, held=begun.held, call_id=begun.call_id
-                )
+                begun = await abegin(self.tool.name, args, held=begun.held, call_id=begun.call_id)
             except Refused as refused:
                 return {"error": refusal_text(refused)}
         token = None if allowed.delegate is None else _inside.set(allowed.delegate)

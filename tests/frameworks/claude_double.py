@@ -27,9 +27,7 @@ _SESSION = "00000000-0000-4000-8000-000000000000"
 class Double(Transport):
     """One started Claude Code, whose model says ``turns`` and calls tools of one server."""
 
-    def __init__(
-        self, turns: Sequence[Sequence[Ask]], helper: Helper | None = None
-    ) -> None:
+    def __init__(self, turns: Sequence[Sequence[Ask]], helper: Helper | None = None) -> None:
         self.told: dict[str, str] = {}
         self.initialized: Mapping[str, Any] = {}
         self._turns, self._helper, self._cwd = turns, helper, os.getcwd()

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-
 from claude_agent_sdk import AgentDefinition, AssistantMessage, ClaudeAgentOptions, TextBlock, query
 
 from broker.frameworks.claude_agent import hold
@@ -39,7 +38,6 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class TestRealClaudeAgent(AdapterSuite):
     """Every case of the suite, by ``query`` and the Claude Code that it starts."""
 
-    sdk = "claude-agent-sdk"
     scope = SPAWNING
     lacks: ClassVar[Mapping[str, str]] = {"sync": "has no way without an event loop"}
 
@@ -172,7 +170,11 @@ class TestWorkspace(Trials):
     def test_the_users_settings_free_nobody(self, trial: Trial) -> None:
         """A call cannot switch the callbacks off by writing settings: they are not kept there."""
         off = {"command": "echo '{\"disableAllHooks\":true}' > ~/.claude/settings.json; sleep 1"}
-        script = [Use([("Bash", off)]), Use([("Bash", off), ("Write", {"file_path": "/etc/x", "content": "x"})]), Say(SAID)]
+        script = [
+            Use([("Bash", off)]),
+            Use([("Bash", off), ("Write", {"file_path": "/etc/x", "content": "x"})]),
+            Say(SAID),
+        ]
         told = asyncio.run(self.run(trial, script))
         assert (trial.workspace.parent / "user/.claude/settings.json").exists()
         assert "refused by `tools` (Write)" in told["main-1-1"]

@@ -40,7 +40,6 @@ pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 class TestClaudeAgent(AdapterSuite):
     """Every case of the suite, by ``query`` with a transport of ours."""
 
-    sdk = "claude-agent-sdk"
     scope = SPAWNING
     lacks: ClassVar[Mapping[str, str]] = {"sync": "has no way without an event loop"}
 
@@ -112,7 +111,7 @@ class TestArgumentsThatChange(Trials):
         assert caveats == ["allow", "paths" if why else "allow"]
 
     def test_by_the_callers_permission(self, trial: Trial) -> None:
-        """Arguments that ``can_use_tool`` gives are decided; those it leaves alone are not again."""
+        """Arguments that ``can_use_tool`` gives are decided; what it leaves alone is not again."""
         outward = {"path": "/etc/hostname"}
         answers = iter([None, {"path": "src/a.py"}, outward, outward])
 
@@ -154,7 +153,8 @@ class TestOptions(Trials):
 
         given = ClaudeAgentOptions(hooks={"PreToolUse": [HookMatcher("Bash", [theirs])]})
         held = hold(given)
-        assert given.hooks is not None and held.hooks is not None
+        assert given.hooks is not None
+        assert held.hooks is not None
         assert [m.matcher for m in given.hooks["PreToolUse"]] == ["Bash"]
         assert [m.matcher for m in held.hooks["PreToolUse"]] == [None, "Bash"]
         assert held.hooks["PreToolUse"][0].on_failure == "block"
@@ -212,7 +212,7 @@ class TestSubagents(Trials):
         asked = {"tool_name": f"mcp__{SERVER}__note", "tool_use_id": "x", "agent_id": "a9"}
         asked |= {"tool_input": {"text": "x"}, "mcp_server": {"name": SERVER}, "cwd": "."}
         stage = trial.stage()
-        with trial.held.narrowed("tools=read", name="few") as few:
+        with trial.held.narrowed("tools=read", name="few"):
             given = ClaudeAgentOptions(mcp_servers={SERVER: server(stage)})
             options = hold(given, own=[SERVER])
             assert options.hooks is not None
@@ -223,7 +223,7 @@ class TestSubagents(Trials):
         assert "`note` is not in tools: read" in said["permissionDecisionReason"]
 
     def test_inside_of_a_run(self, trial: Trial) -> None:
-        """Where a session of another process is asked, subagents are refused, and it is said why."""
+        """Where a session of another process is asked subagents are refused, and it is said why."""
         held = Holder(SessionClient(str(trial.workspace / "nothing"), "t"))
         stage = Stage(held, (), helper=Helper("helper", (), ("read",), ()))
         with held.block():

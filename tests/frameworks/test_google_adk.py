@@ -78,7 +78,6 @@ def part_of(said: Ask | str) -> types.Part:
 class TestGoogleADK(AdapterSuite):
     """Every case of the suite, by ``run_async``, ``run`` and server-sent events."""
 
-    sdk = "google-adk"
     lacks: ClassVar[Mapping[str, str]] = {}
 
     async def drive(self, stage: Stage) -> Drive:
@@ -167,7 +166,9 @@ def told(agent: LlmAgent) -> dict[str, str]:
 class TestArgumentsThatChange(Trials):
     """What was decided is what runs, whatever comes between."""
 
-    @pytest.mark.parametrize(("path", "answer"), [("src/a.py", "allow"), ("/etc/hostname", "paths")])
+    @pytest.mark.parametrize(
+        ("path", "answer"), [("src/a.py", "allow"), ("/etc/hostname", "paths")]
+    )
     def test_by_a_callback(self, trial: Trial, path: str, answer: str) -> None:
         """Arguments that the agent's own callback changes are decided anew."""
 

@@ -8,7 +8,8 @@ socket here: the callbacks ask the session directly, with what reads Claude Code
 Decided here: how the callbacks get into a caller's options, and what in those options would free
 the agent. Not decided here: what a payload says, whose call it is, what passes.
 
-Held to: ``PreToolUse`` with ``on_failure="block"``, so a callback that breaks or hangs refuses; a
+Held to: ``PreToolUse``, and ``PreSkillShellCommand`` before a command that a skill's text runs by
+itself, both with ``on_failure="block"``, so a callback that breaks or hangs refuses; a
 Claude Code too old for that does not start. Arguments that another hook or ``can_use_tool`` puts in
 the place of those that were decided are decided as well. Settings of the workspace are not loaded:
 a hook in them could rewrite a call after it was judged.
@@ -27,13 +28,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from broker.agents.children import Children
-from broker.agents.claude.hook import AFTER, BEGUN, FAILED, OVER, ClaudeDialect
+from broker.agents.claude.hook import CALLS, TELLS, ClaudeDialect
 from broker.agents.claude.launch import ClaudeLaunch, typed_settings, with_rules
 from broker.agents.claude.settings import config_folder, workspace_rules
 from broker.agents.claude.subagents import spelled
 from broker.agents.client import TIMEOUT_S
 from broker.agents.definitions import Definitions, Listing
-from broker.agents.hooks import BEFORE, AgentHook, HookCall, spelled_server
+from broker.agents.hooks import AgentHook, HookCall, spelled_server
 from broker.boundary import contained
 from broker.errors import InputError
 from broker.frameworks.asked import Asked
@@ -85,18 +86,14 @@ def hold(
     listed = _definitions(given, environ, own).listed
     dialect = _Dialect(frozenset(map(spelled_server, own)), scopes or {})
     calls = _Calls(AgentHook(dialect, children=Children(listed)), cast(Session, Asked(current())))
-    first = {
-        BEFORE: HookMatcher(hooks=[calls.before], timeout=TIMEOUT_S, on_failure="block"),
-        **{
-            event: HookMatcher(hooks=[calls.after], timeout=TIMEOUT_S)
-            for event in (AFTER, FAILED, BEGUN, OVER)
-        },
-    }
-    hooks = dict(given.hooks or {})
-    if BEFORE in hooks:
-        hooks[BEFORE] = [_deciding(matcher, calls) for matcher in hooks[BEFORE]]
-    for event, matcher in first.items():
-        hooks[event] = [matcher, *hooks.get(event, ())]
+    asking = HookMatcher(hooks=[calls.before], timeout=TIMEOUT_S, on_failure="block")
+    telling = HookMatcher(hooks=[calls.after], timeout=TIMEOUT_S)
+    hooks: dict[Any, list[HookMatcher]] = dict(given.hooks or {})
+    for event in CALLS:
+        theirs = [_deciding(matcher, calls) for matcher in hooks.get(event, ())]
+        hooks[event] = [asking, *theirs]
+    for event in TELLS:
+        hooks[event] = [telling, *hooks.get(event, ())]
     asks = given.can_use_tool
     return replace(
         changed, hooks=hooks, can_use_tool=None if asks is None else calls.permitting(asks)
@@ -215,7 +212,11 @@ class _Calls:
                 f"the call could not be decided ({type(error).__name__}: {error})"
             ),
         )
-        return {} if refusal is None else cast(Answer, json.loads(refusal.stdout))
+        if refusal is None:
+            return {}
+        if not refusal.stdout:  # a command that a skill's text runs
+            return {"decision": "block", "reason": refusal.stderr.decode()}
+        return cast(Answer, json.loads(refusal.stdout))
 
     def permitting(self, asks: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """Return a ``can_use_tool`` that decides the arguments which the caller's own gives."""

@@ -140,7 +140,7 @@ def options_for(url: str, **more: Any) -> ClaudeAgentOptions:
 class TestWorkspace(Trials):
     """What a workspace brings along frees nobody."""
 
-    scope = ("tools=Bash,read", "paths=src/**")
+    scope = ("tools=Bash,Skill,read", "paths=src/**")
 
     def test_its_hooks_do_not_run(self, trial: Trial) -> None:
         """A hook of the workspace that rewrites calls, and allows them, is not there."""
@@ -180,11 +180,30 @@ class TestWorkspace(Trials):
         assert "refused by `tools` (Write)" in told["main-1-1"]
         assert [answer for _, answer in trial.answers()] == ["allow", "allow", "tools"]
 
+    def test_a_command_that_a_skill_runs(self, trial: Trial) -> None:
+        """What a skill's text runs by itself is decided like a call of the shell."""
+        skill = trial.workspace.parent / "user/.claude/skills/look/SKILL.md"
+        skill.parent.mkdir(parents=True)
+        for scope, runs in [("tools=Skill", False), ("tools=Skill,Bash", True)]:
+            made = trial.workspace / f"made-{runs}"
+            head = "---\nname: look\ndescription: look around\n---\n"
+            skill.write_text(f"{head}Here: !`echo x > {made}; echo hi`\n", encoding="utf-8")
+            with trial.held.narrowed(scope):
+                script = [Use([("Skill", {"skill": "look"})]), Say(SAID)]
+                asyncio.run(self.run(trial, script))
+            assert made.exists() is runs
+        assert trial.answers() == [
+            ("Skill", "allow"),
+            ("Bash", "tools"),
+            ("Skill", "allow"),
+            ("Bash", "allow"),
+        ]
+
     async def run(self, trial: Trial, script: list[Turn]) -> dict[str, str]:
         """Run a script, and return what the model was told by its own call ids."""
         with LoopbackModel({"main": script}) as model:
             options = options_for(model.url)
-            (trial.workspace.parent / "user/.claude").mkdir(exist_ok=True)
+            (trial.workspace.parent / "user/.claude").mkdir(parents=True, exist_ok=True)
             async for _ in query(prompt="[script main] go", options=hold(options)):
                 pass
             return {call: told.text for call, told in model.results.items()}

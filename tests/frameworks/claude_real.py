@@ -39,6 +39,7 @@ class TestRealClaudeAgent(AdapterSuite):
     """Every case of the suite, by ``query`` and the Claude Code that it starts."""
 
     scope = SPAWNING
+    prompt_s = 120.0
     lacks: ClassVar[Mapping[str, str]] = {"sync": "has no way without an event loop"}
 
     async def drive(self, stage: Stage) -> Drive:

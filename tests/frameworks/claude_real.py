@@ -22,6 +22,7 @@ from broker.loopback.server import LoopbackModel
 from broker.testing.frameworks import AdapterSuite
 from broker.testing.stage import SAID, Ask, Drive, Stage, Trial, Trials
 from tests.frameworks.claude_double import SERVER, SPAWNING, server
+from tests.frameworks.pages import run_section
 
 Turns = tuple[tuple[Ask, ...], ...]
 
@@ -116,8 +117,20 @@ def options_for(url: str, **more: Any) -> ClaudeAgentOptions:
     """Return options of a run in the current folder against a model at an address."""
     user = Path.cwd().parent / "user"
     user.mkdir(exist_ok=True)
-    env = {
-        "HOME": str(user),
+    return ClaudeAgentOptions(
+        cwd=Path.cwd(),
+        env={"HOME": str(user), **variables(url)},
+        cli_path=os.environ.get("BROKER_CLAUDE"),
+        permission_mode="bypassPermissions",
+        model="claude-sonnet-4-5",
+        max_buffer_size=2**25,
+        **more,
+    )
+
+
+def variables(url: str) -> dict[str, str]:
+    """Return what Claude Code finds in its environment to ask a model at an address."""
+    return {
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "none",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -127,15 +140,6 @@ def options_for(url: str, **more: Any) -> ClaudeAgentOptions:
         "ENABLE_TOOL_SEARCH": "false",
         "IS_SANDBOX": "1",
     }
-    return ClaudeAgentOptions(
-        cwd=Path.cwd(),
-        env=env,
-        cli_path=os.environ.get("BROKER_CLAUDE"),
-        permission_mode="bypassPermissions",
-        model="claude-sonnet-4-5",
-        max_buffer_size=2**25,
-        **more,
-    )
 
 
 class TestWorkspace(Trials):
@@ -208,3 +212,13 @@ class TestWorkspace(Trials):
             async for _ in query(prompt="[script main] go", options=hold(options)):
                 pass
             return {call: told.text for call, told in model.results.items()}
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the documentation shows of this SDK runs, and its calls are decided."""
+    asks = [("Read", {"file_path": path}) for path in (str(tmp_path / "src/a.py"), "/etc/hostname")]
+    with LoopbackModel({"": [Use(asks), Say(SAID)]}) as model:
+        for name, value in variables(model.url).items():
+            monkeypatch.setenv(name, value)
+        assert run_section("Claude Agent SDK", {}, tmp_path) == ["Read allow", "Read paths"]
+    assert "a = 1" in model.results["none-0-0"].text

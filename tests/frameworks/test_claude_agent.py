@@ -30,9 +30,9 @@ from broker.service.client import SessionClient
 from broker.testing.frameworks import AdapterSuite
 from broker.testing.stage import Ask, Drive, Helper, Stage, Trial, Trials
 from tests.frameworks.claude_double import SERVER, SPAWNING, Double, server
-from tests.frameworks.claude_real import TestRealClaudeAgent, TestWorkspace, user
+from tests.frameworks.claude_real import TestRealClaudeAgent, TestWorkspace, test_the_page, user
 
-__all__ = ["TestRealClaudeAgent", "TestWorkspace", "user"]
+__all__ = ["TestRealClaudeAgent", "TestWorkspace", "test_the_page", "user"]
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 

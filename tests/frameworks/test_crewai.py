@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -23,6 +24,7 @@ from broker.errors import InputError
 from broker.frameworks.crewai import HeldAgent
 from broker.testing.frameworks import AdapterSuite
 from broker.testing.stage import SAID, SCOPE, Ask, Drive, Stage, Trial, Trials
+from tests.frameworks.pages import run_section
 
 pytestmark = pytest.mark.framework
 
@@ -234,3 +236,11 @@ class Talker(BaseLLM):
     def call(self, messages: Any, *given: Any, **named: Any) -> Any:
         """Say the next text."""
         return self.says.pop(0)
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """What the documentation shows of this framework runs, and its calls are decided."""
+    asks = [Ask("read", {"path": path}, path) for path in ("src/a.py", "/etc/hostname")]
+    names: dict[str, object] = {"model": Scripted(model="scripted", turns=[asks])}
+    found = run_section("CrewAI", names, tmp_path)
+    assert sorted(found) == ["read allow", "read paths"]

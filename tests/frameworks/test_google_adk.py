@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -25,6 +26,7 @@ from broker.errors import InputError
 from broker.frameworks.google_adk import HeldPlugin
 from broker.testing.frameworks import AdapterSuite
 from broker.testing.stage import SAID, Ask, Drive, Stage, Trial, Trials
+from tests.frameworks.pages import run_section
 
 pytestmark = pytest.mark.framework
 
@@ -287,3 +289,10 @@ class TestWhatCannotBeHeld(Trials):
 async def _alone(tool: FunctionTool) -> Any:
     context: Any = object.__new__(ToolContext)
     return await tool.run_async(args={"command": "id"}, tool_context=context)
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """What the documentation shows of this framework runs, and its calls are decided."""
+    asks = [Ask("read", {"path": path}, path) for path in ("src/a.py", "/etc/hostname")]
+    names: dict[str, object] = {"model": Scripted(turns=[asks])}
+    assert run_section("Google ADK", names, tmp_path) == ["read allow", "read paths"]

@@ -141,7 +141,7 @@ class HeldAgent(Agent):
         adds = (self.allow_delegation, self.mcps, self.apps, self.skills, self.memory)
         if any(adds):
             return None
-        return [sanitize_tool_name(tool.name) for tool in self.tools or ()]
+        return sorted(sanitize_tool_name(tool.name) for tool in self.tools or ())
 
 
 def _never(arguments: Any = None, result: Any = None) -> bool:

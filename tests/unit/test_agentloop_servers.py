@@ -161,6 +161,29 @@ def test_a_server_that_does_not_start_is_told(
     assert not [tool for tool in made.registry.current.tools.values() if tool.server]
 
 
+def test_a_server_that_says_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One that never answers and one that talks nonsense are told and left, and they end."""
+    monkeypatch.setattr(servers, "_START_S", 2.0)
+    monkeypatch.setattr(servers, "_SOON_S", 0.1)
+    warned: list[str] = []
+    made = composed(tmp_path)
+    ends, talks = tmp_path / "ended", "for i in 1 2 3 4; do echo nonsense; done; sleep 60"
+    mute = ServerSetting(
+        "mute", ("sh", "-c", f"trap 'touch {ends}; exit' TERM EXIT; cat >/dev/null")
+    )
+    loud = ServerSetting("loud", ("sh", "-c", talks))
+    made = replace(made, root=str(tmp_path), config=replace(made.config, servers=(mute, loud)))
+    with ExitStack() as stack:
+        servers.offered_servers(made, stack, warned.append)
+        late = "is not there: TimeoutError: it does not answer within 2 s"
+        assert warned[0].endswith("up to 2 s: `mute`, `loud`")
+        assert warned[1:] == [f"MCP server `mute` {late}", f"MCP server `loud` {late}"]
+    assert ends.exists()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has servers and not the extra is told which."""
     monkeypatch.setattr(servers, "find_spec", lambda name: None)

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 from broker.agentloop.chat import ChatDialect
 from broker.agentloop.dialect import ApiDialect
@@ -24,6 +23,7 @@ from broker.capabilities.credentials import Secret
 from broker.config import ModelSetting
 from broker.errors import CapabilityError, InputError
 from broker.harness.items import Provider
+from broker.language.urls import read_url
 
 DIALECTS: Final[Mapping[str, type[ApiDialect]]] = {
     "messages": MessagesDialect,
@@ -158,11 +158,10 @@ def chosen_model(found: Sequence[Endpoint], wanted: str, environ: Mapping[str, s
 
 def _reachable(endpoint: Endpoint, model: str) -> ModelChoice:
     try:
-        parts = urlsplit(endpoint.url)
-        there = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        there = read_url(endpoint.url).scheme in ("http", "https")
+    except InputError:
         there = False
-    if not there or not endpoint.url.isprintable() or " " in endpoint.url:
+    if not there:
         set_by = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
         where = set_by.get(endpoint.name, f"`url` of `[models.{endpoint.name}]`")
         raise InputError(

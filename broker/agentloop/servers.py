@@ -134,8 +134,9 @@ async def _live(
     """Keep a server from its start until it is ``over``; the start has a time limit."""
     import anyio  # noqa: PLC0415  as above
 
+    made = _client(setting, root, said)  # loads the SDK: no fault of the server's
     with anyio.CancelScope(deadline=anyio.current_time() + _START_S) as limited:
-        async with _client(setting, root, said) as client:
+        async with made as client:
             listed = await _listed(client)
             limited.deadline = math.inf
             ready.set_result((client, listed))

@@ -39,7 +39,7 @@ test: lint wheel-test unit ## lint, types, the wheel, and every test: what CI ru
 
 .PHONY: unit
 unit: $(READY) ## every test but the long ones, on all cores
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not deep and not alone'
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not deep and not alone and not framework'
 	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark[.]alone' tests/unit)
 
 .PHONY: test-deep
@@ -70,6 +70,14 @@ $(AGENTS)/.ready: $(NAMED) | $(READY)
 test-agents: $(READY) $(AGENTS)/.ready ## the tests that drive real agents, in the versions of a lock file
 	@PATH="$(CURDIR)/$(AGENTS)/node_modules/.bin:$$PATH" \
 	    $(PYTEST) -m agent tests/agents tests/sandbox -ra
+
+.PHONY: test-frameworks
+test-frameworks: $(READY) ## the adapters of agent frameworks, each in an environment of its own
+	@$(PY) tools/test_frameworks.py --check
+
+.PHONY: frameworks-table
+frameworks-table: $(READY) ## the same, and put what was found into docs/frameworks.md
+	@$(PY) tools/test_frameworks.py
 
 .PHONY: lint
 lint: $(READY) ## style, format, types and the direction of imports

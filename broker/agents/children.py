@@ -28,14 +28,16 @@ from typing import Final, Literal
 
 from broker.agents.definitions import Listing
 from broker.authorize import ASK
+from broker.bounds import Bounds, narrow
 from broker.calls import Refusal
 from broker.caveats import Caveat, rules, tools
 from broker.errors import AttenuationError, BrokerError, LimitError
 from broker.globs import tool_matcher
 from broker.limits import MAX_TICKETS
+from broker.rules import Rule
 from broker.scope import render
 from broker.session import MAIN, Session
-from broker.ticket import Ticket, widening
+from broker.ticket import Ticket
 
 _SCOPE: Final = re.compile(
     r"^[ \t]*scope:[ \t]*([a-z]+[ \t]*=.*?|@.*?)[ \t\r]*$", re.IGNORECASE | re.MULTILINE
@@ -172,7 +174,7 @@ class Children:
             said = self._listed(spawn.kind) if spawn.kind else None
             tickets = []
             for at, parent in enumerate(parents):
-                own = within(parent, said) if said is not None else None
+                own = within(parent.bounds, said) if said is not None else None
                 texts = [*(render([own]) if own is not None else ()), *asked]
                 holder = f"call:{call or 'unnamed'}#{number}{f'/{at}' if at else ''}"
                 child = session.delegate(texts, parent=parent.id, asked_by=actor, holder=holder)
@@ -296,9 +298,9 @@ def asked_scope(task: str) -> tuple[str, ...]:
     return tuple(_SCOPE.findall(task))
 
 
-def within(parent: Ticket, said: Listing) -> Caveat | None:
+def within(held: Bounds, said: Listing) -> Caveat | None:
     """
-    Return the tools that a definition gives its subagent, as far as a ticket admits them.
+    Return the tools that a definition gives its subagent, as far as what is held admits them.
 
     A definition says what its subagent is for, wherever it is used; it asks for nothing. So what
     its caller does not hold is left out, where a ``scope:`` line would be refused. None where a
@@ -306,12 +308,12 @@ def within(parent: Ticket, said: Listing) -> Caveat | None:
 
     >>> from broker.ticket import mint
     >>> ticket = mint([tools("Read", "mcp__a__b")], key=bytes(32), sid="s", minted_at=0)
-    >>> within(ticket, Listing(("Read", "Bash", "mcp__a__*"))).value
+    >>> within(ticket.bounds, Listing(("Read", "Bash", "mcp__a__*"))).value
     ('Read', 'mcp__a__b')
-    >>> within(ticket, Listing(without=("Read",))).value
+    >>> within(ticket.bounds, Listing(without=("Read",))).value
     ('mcp__a__b',)
     """
-    bounds = parent.bounds.tools
+    bounds = held.tools
     known = sorted({name for bound in bounds for name in bound.match.exact})
     names = said.names
     if names is None:
@@ -320,23 +322,31 @@ def within(parent: Ticket, said: Listing) -> Caveat | None:
         names = tuple(known)
     kept: list[str] = []
     for name in names:
-        if widening(parent, tools(name)) is None:
+        if not _widens(held, name):
             kept.append(name)
         else:
             inside = tool_matcher((name,))
             kept += [each for each in known if inside.match(each, None)]
-    kept = [name for name in kept if widening(parent, tools(name)) is None]
+    kept = [name for name in kept if not _widens(held, name)]
     without, inside = tool_matcher(said.without), tool_matcher(names)
     conditional = [
         rule
         for bound in bounds
         for rule in rules(bound.patterns)
-        if inside.match(rule.tool, None) and widening(parent, tools(rule)) is None
+        if inside.match(rule.tool, None) and not _widens(held, rule)
     ]
     return tools(
         *(name for name in kept if not without.match(name, None)),
         *(rule for rule in conditional if not without.match(rule.tool, None)),
     )
+
+
+def _widens(held: Bounds, item: str | Rule) -> bool:
+    try:
+        narrow(held, (tools(item),))
+    except AttenuationError:
+        return True
+    return False
 
 
 def _may_be(errand: Commission, told: News) -> bool:

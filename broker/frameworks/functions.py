@@ -15,26 +15,19 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import PurePath
 from typing import Final, ParamSpec, TypeVar, cast, overload
 
-from broker.authorize import ASK, enforce
-from broker.errors import InputError, Refused, StoreError
-from broker.frameworks.holding import Holder, current
-from broker.limits import MAX_ARGUMENT_DEPTH
+from broker.errors import InputError
+from broker.frameworks.calling import Begun, NotPlain, decide, not_read, plain
+from broker.frameworks.holding import current
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _CALL_BYTES: Final = 8
-_SCALARS: Final = (str, int, float, bool, type(None))
-
-
-class _NotPlain(Exception):
-    """A value that JSON has no word for; its text says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +54,12 @@ class _Tool:
         held, call_id = current(), os.urandom(_CALL_BYTES).hex()
         try:
             told = self._told(found)
-        except _NotPlain as error:
-            # Asked all the same, with what is no object, so that the refusal is recorded.
-            held.check(self.name, str(error), call_id=call_id, server=self.server)
-            raise Refused(f"{error}; {ASK}", caveat="call") from None
-        try:
-            cwd = os.getcwd()
-        except OSError:
-            cwd = ""  # the folder is gone: refused, and recorded
-        enforce(held.check(self.name, told, call_id=call_id, server=self.server, cwd=cwd))
-        return _Running(self.function, found, held, call_id)
+        except NotPlain as error:
+            raise not_read(
+                held, self.name, str(error), call_id=call_id, server=self.server
+            ) from None
+        decide(held, self.name, told, call_id=call_id, server=self.server)
+        return _Running(self.function, found, Begun(held, told, call_id))
 
     def _told(self, found: inspect.BoundArguments) -> dict[str, object]:
         """Return the arguments as JSON to decide, and put copies in their place to run with."""
@@ -79,14 +68,14 @@ class _Tool:
             if name in self.left_out:
                 continue
             try:
-                plain, copied = _plain(value, MAX_ARGUMENT_DEPTH)
-            except _NotPlain as error:
-                raise _NotPlain(f"argument `{name}` of `{self.name}`: {error}") from None
+                json, copied = plain(value)
+            except NotPlain as error:
+                raise NotPlain(f"argument `{name}` of `{self.name}`: {error}") from None
             found.arguments[name] = copied
             more = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            for key, item in cast(dict[str, object], plain).items() if more else [(name, plain)]:
+            for key, item in cast(dict[str, object], json).items() if more else [(name, json)]:
                 if key in told:  # beside a parameter that takes no name
-                    raise _NotPlain(f"argument `{key}` of `{self.name}` is given twice")
+                    raise NotPlain(f"argument `{key}` of `{self.name}` is given twice")
                 told[key] = item
         return told
 
@@ -97,8 +86,7 @@ class _Running:
 
     function: Callable[..., object]
     found: inspect.BoundArguments
-    held: Holder
-    call_id: str
+    begun: Begun
     output: object = None
 
     def begin(self) -> object:
@@ -109,13 +97,7 @@ class _Running:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            plain = _plain(self.output, MAX_ARGUMENT_DEPTH)[0]
-        except _NotPlain:
-            plain = None
-        # Where it cannot be recorded the session allows nothing any more.
-        with suppress(StoreError):
-            self.held.result(self.call_id, ok=kind is None, output=plain)
+        self.begun.end(ok=kind is None, output=self.output)
 
 
 class _Aside:
@@ -252,30 +234,3 @@ def _async_generator(tool: _Tool) -> Callable[..., object]:
                     yield item
 
     return call
-
-
-def _plain(value: object, depth: int) -> tuple[object, object]:
-    """
-    Return a value as JSON, and a copy that shares nothing with it that could be changed.
-
-    Exact types only: a subclass of ``str`` may say one thing here and another to the function.
-    """
-    kind = type(value)
-    if kind in _SCALARS:
-        return value, value
-    if depth <= 1:
-        raise _NotPlain(f"it is nested deeper than {MAX_ARGUMENT_DEPTH} levels")
-    if kind is list or kind is tuple:
-        pairs = [_plain(item, depth - 1) for item in cast(list[object], value)]
-        copies = [copy for _, copy in pairs]
-        return [plain for plain, _ in pairs], copies if kind is list else tuple(copies)
-    if kind is dict:
-        told, copied = {}, {}
-        for key, item in cast(dict[object, object], value).items():
-            if type(key) is not str:
-                raise _NotPlain("an object in it has a name that is no text")
-            told[key], copied[key] = _plain(item, depth - 1)
-        return told, copied
-    if isinstance(value, PurePath) and kind.__module__.partition(".")[0] == "pathlib":
-        return os.fspath(value), value
-    raise _NotPlain(f"a `{kind.__name__}` is no JSON value and no path")

@@ -13,26 +13,36 @@ no ticket, and so may do nothing; a block that ends by an error is sealed as int
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
+from broker.bounds import Bounds
 from broker.calls import Decision
 from broker.config import load_config
 from broker.errors import InputError
 from broker.home import Home
 from broker.intent import TypedLine
+from broker.mcp.offer import bounds_of
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import MAIN, Session
 from broker.sessions.ground import Outside
 
 _held: ContextVar[Holder | None] = ContextVar("broker_holding", default=None)
 _numbers: Final = count(1)
+
+
+class _Delegates(NamedTuple):
+    """What one holder has handed down already, by the delegate's name and the added texts."""
+
+    made: dict[tuple[str, tuple[str, ...]], Holder]
+    lock: threading.Lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,9 @@ class Holder:
     asked: Session | SessionClient
     actor: str = MAIN
     ticket: str | None = None
+    _delegates: _Delegates = field(
+        default_factory=lambda: _Delegates({}, threading.Lock()), repr=False, compare=False
+    )
 
     @property
     def sid(self) -> str:
@@ -114,7 +127,45 @@ class Holder:
             ScopeError: a text is malformed.
             StoreError: it cannot be recorded.
         """
-        return _block(self._child(texts, name))
+        return self._child(texts, name).block()
+
+    @contextmanager
+    def block(self) -> Iterator[Holder]:
+        """Return a block whose code works under this ticket, for as long as it lasts."""
+        token = _held.set(self)
+        try:
+            yield self
+        finally:
+            _held.reset(token)
+
+    def delegate(self, *texts: str, name: str = "delegate") -> Holder:
+        """
+        Return what a delegate works under, without a block; the same for the same name and texts.
+
+        Args:
+            texts: the caveats to add, as ``KEY=VALUE`` texts.
+            name: what the delegate is called in the receipt; a number is added to it.
+
+        Raises:
+            AttenuationError, ScopeError, StoreError: as for ``narrowed``.
+        """
+        with self._delegates.lock:
+            found = self._delegates.made.get((name, texts))
+            if found is None:
+                found = self._delegates.made[name, texts] = self._child(texts, name)
+            return found
+
+    def bounds(self) -> Bounds:
+        """
+        Return what the ticket's lists come to, for showing only: the session decides.
+
+        Raises:
+            StoreError: the session is another process's, and cannot be asked.
+            InputError, VerificationError: the ticket is none of this session.
+        """
+        if isinstance(self.asked, Session):
+            return self.asked.find(self.ticket).bounds
+        return bounds_of(str(self.asked.describe().get("ticket", "")))
 
     def _child(self, texts: Sequence[str], name: str) -> Holder:
         # The process is in the name, since delegates of several may share one session.
@@ -253,12 +304,3 @@ class session:
             outside=self._outside,
         )
         return Holder(self._own)
-
-
-@contextmanager
-def _block(held: Holder) -> Iterator[Holder]:
-    token = _held.set(held)
-    try:
-        yield held
-    finally:
-        _held.reset(token)

@@ -318,6 +318,7 @@ def unpaired(root: Path, elsewhere: dict[str, str] = TESTED_ELSEWHERE) -> list[s
                 f"tests/unit/test_{'_'.join(parts)}.py",
                 f"tests/unit/{'/'.join([*parts[:-1], f'test_{parts[-1]}'])}.py",
                 f"tests/unit/test_{parts[-1]}.py",
+                f"tests/{'/'.join([*parts[:-1], f'test_{parts[-1]}'])}.py",
             ]
         if not any((root / place).is_file() for place in places):
             wrong.append(f"{name}: no {places[0]}")

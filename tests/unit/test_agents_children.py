@@ -127,14 +127,16 @@ def test_a_definition_is_read_when_its_subagent_starts(bench: Bench) -> None:
 def test_a_definition_asks_for_nothing() -> None:
     """What its caller does not hold is left out; a pattern comes to the names that are held."""
     held = attenuate(ROOT, tools("Read", "Edit"))
-    assert within(held, Listing(("Read", "Bash"))) == tools("Read")
-    assert within(held, Listing(("Bash",))) == tools()
-    assert within(held, Listing(None, ("Edit",))) == tools("Read")
-    assert within(held, Listing(("Read", "Edit"), ("Edit",))) == tools("Read")
+    assert within(held.bounds, Listing(("Read", "Bash"))) == tools("Read")
+    assert within(held.bounds, Listing(("Bash",))) == tools()
+    assert within(held.bounds, Listing(None, ("Edit",))) == tools("Read")
+    assert within(held.bounds, Listing(("Read", "Edit"), ("Edit",))) == tools("Read")
     wide = mint([tools("mcp__a__*")], key=bytes(32), sid="s", minted_at=0)
-    assert within(wide, Listing(("mcp__a__look", "mcp__b__look"))) == tools("mcp__a__look")
-    assert within(wide, Listing(None, ("mcp__a__drop",))) is None
-    assert within(mint([], key=bytes(32), sid="s", minted_at=0), Listing(None, ("x",))) is None
+    assert within(wide.bounds, Listing(("mcp__a__look", "mcp__b__look"))) == tools("mcp__a__look")
+    assert within(wide.bounds, Listing(None, ("mcp__a__drop",))) is None
+    assert (
+        within(mint([], key=bytes(32), sid="s", minted_at=0).bounds, Listing(None, ("x",))) is None
+    )
 
 
 # ── who goes on with another task ──
@@ -375,9 +377,9 @@ def test_rules_of_a_caller_stay_with_the_tools_that_are_listed() -> None:
     """A definition that lists a tool leaves it to its subagent under the caller's conditions."""
     held = parse_scope(['tools=Read,pay(to="A"),send(to="B")'], at=0).caveats
     parent = mint(held, key=bytes(32), sid="s", minted_at=0)
-    kept = within(parent, Listing(("Read", "pay", "Bash")))
+    kept = within(parent.bounds, Listing(("Read", "pay", "Bash")))
     assert kept is not None
     assert render([kept]) == ('tools=Read,pay(to="A")',)
-    left = within(parent, Listing(("Read", "pay"), without=("pay",)))
+    left = within(parent.bounds, Listing(("Read", "pay"), without=("pay",)))
     assert left is not None
     assert render([left]) == ("tools=Read",)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from broker.errors import InputError, Refused
 from broker.frameworks.functions import guarded
@@ -288,30 +285,3 @@ def test_streams(bench: Bench, held: Holder) -> None:
         next(iter(counted("/etc")))
     assert asyncio.run(first()) == [1]
     assert results(bench, held) == [True, False]  # the second was left before its end
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text() | st.just(Path("a")),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
-        max_leaves=10,
-    )
-)
-def test_values_are_told_whole(value: object) -> None:
-    """The copy equals the value, and the JSON has nothing of it left out or added."""
-    from broker.frameworks.functions import _plain
-
-    told, copied = _plain(value, MAX_ARGUMENT_DEPTH)
-    assert copied == value
-    assert type(copied) is type(value)
-    assert told == _naive(value)
-
-
-def _naive(value: Any) -> Any:
-    if isinstance(value, Path):
-        return os.fspath(value)
-    if isinstance(value, list | tuple):
-        return [_naive(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _naive(item) for key, item in value.items()}
-    return value

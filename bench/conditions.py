@@ -4,8 +4,9 @@ What a condition on an argument adds to a warm decision, in CPU time.
     python bench/conditions.py
 
 The first row is a decision under a list of names, which no condition slows; the second one under a
-rule that asks nothing. The others are under a rule with one condition, or with eight. `links` goes
-through the whole text, so it takes what the text's length makes it take.
+rule that asks nothing. The others are under a rule with one condition, or with eight. What stands
+in a text is remembered, as a session asks about the same call more than once; the last row is what
+going through a new text of 430 characters takes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import timeit
 from broker.authorize import authorize
 from broker.calls import Call, PathSubject, UrlSubject
 from broker.intent import typed_text
+from broker.language.links import links_in
 from broker.scope import parse_scope
 from broker.ticket import mint
 
@@ -23,6 +25,7 @@ LINE = typed_text("Pay Anna 20, and send the plan to <anna.lee@x.org> and to bob
 PATH = PathSubject("p", "src/a", "read", ("src/a/",))
 URL = UrlSubject("u", "https://a.test/", "https", "a.test", 443, ("a.test", "a.test:443"))
 EIGHT = 'a="A", b<=50, c in {"x","y"}, d on 2024-05, e=true, f, g?="x", h in intent'
+MAIL = "See you on Tuesday; the plan is with bob@y.org. " + "And so on, and on. " * 20
 ROWS = {
     "a name": ("t", {"a": "A"}),
     "a rule": ("t(a)", {"a": "A"}),
@@ -39,7 +42,7 @@ ROWS = {
     "a links in intent, 20 chars": ("t(a links in intent)", {"a": "See you on Tuesday! "}),
     "a links in intent, a mail": (
         "t(a links in intent)",
-        {"a": "See you on Tuesday; the plan is with bob@y.org. " + "And so on, and on. " * 20},
+        {"a": MAIL},
     ),
     "a[]=…, ten elements": ('t(a[] in {"x","y"})', {"a": ["x"] * 10}),
     "eight conditions": (
@@ -73,6 +76,9 @@ def main() -> None:
         values = sum(len(v) if isinstance(v, list) else 1 for v in arguments.values())
         shown = f"{added:16.2f}{added / values:14.2f}" if scope not in ("t", "t(a)") else ""
         print(f"{name:28}{took:10.2f}{shown}")
+    mails = iter([f"{MAIL}{n}" for n in range(10_000)])
+    new = timeit.timeit(lambda: links_in(next(mails)), number=10_000, timer=time.process_time)
+    print(f"{'finding links, a new mail':28}{new / 10_000 * 1e6:10.2f}")
 
 
 if __name__ == "__main__":

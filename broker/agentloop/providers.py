@@ -23,6 +23,7 @@ from broker.capabilities.credentials import Secret
 from broker.config import ModelSetting
 from broker.errors import CapabilityError, InputError
 from broker.harness.items import Provider
+from broker.language.urls import read_url
 
 DIALECTS: Final[Mapping[str, type[ApiDialect]]] = {
     "messages": MessagesDialect,
@@ -129,7 +130,8 @@ def chosen_model(found: Sequence[Endpoint], wanted: str, environ: Mapping[str, s
         environ: where keys are.
 
     Raises:
-        InputError: there is no such provider, or none is named and none has a key.
+        InputError: there is no such provider, its address is none, or none is named and none has
+            a key.
 
     >>> str(chosen_model(endpoints((), {}), "openai/gpt-5", {}))
     'openai/gpt-5'
@@ -139,7 +141,7 @@ def chosen_model(found: Sequence[Endpoint], wanted: str, environ: Mapping[str, s
     if not wanted:
         for each in found:
             if each.usual and environ.get(each.key):
-                return ModelChoice(each, each.usual)
+                return _reachable(each, each.usual)
         keys = " or ".join(each.key for each in found if each.usual)
         raise InputError(f"no model: give --model PROVIDER/MODEL, or set {keys}")
     name, _, model = wanted.partition("/")
@@ -147,8 +149,23 @@ def chosen_model(found: Sequence[Endpoint], wanted: str, environ: Mapping[str, s
         if each.name == name:
             if not (model or each.usual):
                 raise InputError(f"which model of `{name}`: write --model {name}/MODEL")
-            return ModelChoice(each, model or each.usual)
+            return _reachable(each, model or each.usual)
     known = ", ".join(each.name for each in found)
     raise InputError(
         f"no such provider `{name}`: {known}; write PROVIDER/MODEL, and others into `[models.NAME]`"
     )
+
+
+def _reachable(endpoint: Endpoint, model: str) -> ModelChoice:
+    try:
+        there = read_url(endpoint.url).scheme in ("http", "https")
+    except InputError:
+        there = False
+    if not there:
+        set_by = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
+        where = set_by.get(endpoint.name, f"`url` of `[models.{endpoint.name}]`")
+        raise InputError(
+            f"`{endpoint.name}` has no address that can be asked: {where} begins with http:// or "
+            "https://, and names a host"
+        )
+    return ModelChoice(endpoint, model)

@@ -6,6 +6,7 @@ and that a server which does not start is told and left out. Not decided here: w
 run, which is decided by its pair of server and tool like any other.
 
 The SDK is async; it runs on a thread of its own, in which all servers live until the sitting ends.
+They start side by side, and one that says nothing is given up after a while.
 
 Rules a maintainer keeps: a server is started from the person's own configuration and from nothing
 else; it is given what that says of its environment and the little that every program needs, so no
@@ -16,9 +17,12 @@ says besides reaches no terminal, but for its last line where it does not start.
 from __future__ import annotations
 
 import json
+import logging
+import math
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from tempfile import TemporaryFile
@@ -35,6 +39,8 @@ from broker.limits import MAX_SERVER_S, MAX_SERVER_TOOLS
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every API takes for a tool's name
 _START_S: Final = 30.0  # seconds until a server must have said what it offers
+_SOON_S: Final = 1.5  # seconds until the person is told that one is waited for
+_END_S: Final = 5.0  # seconds that a server has to end
 _MAX_SAID_CHARS: Final = 100_000  # characters that are looked at of what a server says besides
 
 
@@ -62,28 +68,81 @@ def offered_servers(
         )
     import anyio.from_thread  # noqa: PLC0415  comes with it
 
+    # The SDK logs each line of a server that is no message, with a traceback.
+    stack.enter_context(_unlogged("mcp"))
+
     portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
-    root = composition.root
+    begun: list[tuple[ServerSetting, TextIO, Future[Any]]] = []
     for setting in settings:
-        said = stack.enter_context(TemporaryFile("w+", errors="replace"))  # noqa: SIM115  on it
-        begin = partial(_begun, setting, root, portal, stack, said)
-        found = contained(begin, partial(_not_started, setting, warn, said))
-        for name, told in found:
+        said: TextIO = stack.enter_context(TemporaryFile("w+", errors="replace"))  # noqa: SIM115
+        begun.append((setting, said, _begun(setting, composition.root, portal, stack, said)))
+    wait([ready for _, _, ready in begun], _SOON_S)
+    if slow := [f"`{setting.name}`" for setting, _, ready in begun if not ready.done()]:
+        warn(f"MCP servers that take their time, up to {_START_S:g} s: {', '.join(slow)}")
+    for setting, said, ready in begun:
+        client, listed = contained(ready.result, partial(_not_started, setting, warn, said))
+        for told in listed:
             contained(
-                partial(_register, composition, told), partial(_left_out, name, setting, warn)
+                partial(_register, composition, setting, told, client, portal),
+                partial(_left_out, told.name, setting, warn),
             )
+
+
+@contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    before = logger.propagate, logger.handlers[:]
+    logger.propagate, logger.handlers[:] = False, [logging.NullHandler()]
+    try:
+        yield
+    finally:
+        logger.propagate, logger.handlers[:] = before
 
 
 def _begun(
     setting: ServerSetting, root: str, portal: Any, stack: ExitStack, said: TextIO
-) -> list[tuple[str, Tool]]:
-    """Start one server and return its tools by their own names."""
-    connection: AbstractContextManager[Any] = portal.wrap_async_context_manager(
-        _client(setting, root, said)
-    )
-    client = stack.enter_context(connection)
-    listed = portal.call(_listed, client)
-    return [(tool.name, _tool(setting.name, tool, client, portal)) for tool in listed]
+) -> Future[Any]:
+    """Start one server, to be ended by ``stack``; the future is its client and what it lists."""
+    import anyio  # noqa: PLC0415  as above
+
+    ready: Future[Any] = Future()
+    over = portal.call(anyio.Event)
+    task: Future[None] = portal.start_task_soon(_live, setting, root, said, ready, over)
+
+    def ended(task: Future[None]) -> None:
+        if not ready.done():
+            ready.set_exception(CapabilityError("it was given up", code="capability.unavailable")
+                                if task.cancelled() else task.exception())  # fmt: skip
+
+    def end() -> None:
+        if ready.done():
+            portal.call(over.set)
+        else:
+            task.cancel()
+        # Whatever becomes of it now, the session is not about it any more.
+        with suppress(Exception, CancelledError):
+            task.result(_END_S)
+
+    task.add_done_callback(ended)
+    stack.callback(end)
+    return ready
+
+
+async def _live(
+    setting: ServerSetting, root: str, said: TextIO, ready: Future[Any], over: Any
+) -> None:
+    """Keep a server from its start until it is ``over``; the start has a time limit."""
+    import anyio  # noqa: PLC0415  as above
+
+    made = _client(setting, root, said)  # loads the SDK: no fault of the server's
+    with anyio.CancelScope(deadline=anyio.current_time() + _START_S) as limited:
+        async with made as client:
+            listed = await _listed(client)
+            limited.deadline = math.inf
+            ready.set_result((client, listed))
+            await over.wait()
+    if limited.cancelled_caught:
+        raise TimeoutError(f"it does not answer within {_START_S:g} s")
 
 
 def _client(setting: ServerSetting, root: str, said: TextIO) -> Any:
@@ -103,17 +162,14 @@ def _client(setting: ServerSetting, root: str, said: TextIO) -> Any:
 
 
 async def _listed(client: Any) -> list[Any]:
-    import anyio  # noqa: PLC0415  as above
-
     found: list[Any] = []
     cursor = None
-    with anyio.fail_after(_START_S):
-        while len(found) <= MAX_SERVER_TOOLS:
-            page = await client.list_tools(cursor=cursor)
-            found += page.tools
-            cursor = page.next_cursor
-            if not cursor:
-                break
+    while len(found) <= MAX_SERVER_TOOLS:
+        page = await client.list_tools(cursor=cursor)
+        found += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            break
     return found[:MAX_SERVER_TOOLS]
 
 
@@ -170,7 +226,10 @@ def _named(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _register(composition: Composition, tool: Tool) -> None:
+def _register(
+    composition: Composition, setting: ServerSetting, told: Any, client: Any, portal: Any
+) -> None:
+    tool = _tool(setting.name, told, client, portal)
     if _NAME.fullmatch(tool.name) is None:
         raise ToolError("its name is none that every model takes")
     with composition.registry.batch() as batch:
@@ -186,9 +245,9 @@ def _left_out(
 
 def _not_started(
     setting: ServerSetting, warn: Callable[[str], object], said: TextIO, error: Exception
-) -> list[tuple[str, Tool]]:
+) -> tuple[None, list[Any]]:
     said.seek(0)
     last = (said.read(_MAX_SAID_CHARS).strip().splitlines() or [""])[-1]
     what = _named(error) + (f" ({last})" if last else "")
     warn(f"MCP server `{setting.name}` is not there: {plain(what)}")
-    return []
+    return None, []

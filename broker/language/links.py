@@ -16,11 +16,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 from unicodedata import category, normalize
 
 from broker.language.inline import stands_in
 
+_REMEMBERED_CHARS: Final = 4_096  # a longer text is gone through each time
+# What stands between two blanks and has a sign of an address that does not only end a sentence.
+# It begins at a blank and never goes back, so that a long word takes one look.
+_TELLING: Final = re.compile(r"(?<!\S)[^\s.:@]*+(?:@|[.:](?=\S))\S*+")
 _BREAKS: Final = re.compile(r'[<>"“”„«»]+')
 _APART: Final = re.compile(r"[,;|()\[\]{}`]+")
 _RUN: Final = re.compile(r"[\w.-]+")
@@ -51,6 +56,10 @@ def links_in(text: str) -> tuple[str, ...]:
     >>> links_in("At 10.30 we pay 98.70, e.g. by card...")
     ()
     """
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _found(text)
+
+
+def _found(text: str) -> tuple[str, ...]:
     plain = text
     if not text.isascii():
         plain = normalize("NFKC", text.translate(_DOT_LIKE)).translate(_DOT_LIKE)
@@ -58,11 +67,12 @@ def links_in(text: str) -> tuple[str, ...]:
     named: list[str] = []
     if _DIGIT.search(plain) and _ACCOUNT_LIKE.search(plain):
         named += [found.group().replace(" ", "") for found in _ACCOUNT.finditer(plain)]
-    if "." in plain or "@" in plain or ":" in plain:
-        for token in plain.split():
-            if "." in token[:-1] or "@" in token or ":" in token[:-1]:  # most only end a sentence
-                named += [link_form(link) for t in _BREAKS.split(token) for link in _of_token(t)]
+    for token in _TELLING.findall(plain):
+        named += [link_form(link) for part in _BREAKS.split(token) for link in _of_token(part)]
     return tuple(dict.fromkeys(named)) if named else ()
+
+
+_remembered: Final = lru_cache(maxsize=256)(_found)
 
 
 def links_stand(line: str | None, text: str) -> bool:

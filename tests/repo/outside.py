@@ -96,6 +96,7 @@ AGENT_LOOP: Mapping[str, frozenset[str]] = {
     "broker.agentloop.": ALL,
     "broker.config": frozenset({"Config", "ModelSetting"}),
     "broker.intent": frozenset({"TypedLine"}),
+    "broker.language.urls": frozenset({"read_url"}),
     "broker.receipt.entry": frozenset({"Entry"}),
     "broker.records.": ALL,
     "broker.scope": frozenset({"render"}),

@@ -59,3 +59,14 @@ def test_providers_are_registered_without_their_keys() -> None:
     item = provider_items(endpoints((KEYED,), {}))[-1]
     assert item.settings == {"api": "responses", "url": "https://models.test/v1"}
     assert str(item.model("m")) == "keyed/m"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [":::bad", "https://", "http://:80", "http://a:x", "http://a:99999", "http://[::1", "ftp://a",
+     "a.test/v1", "http://a b", "http://a\n"],
+)  # fmt: skip
+def test_an_address_that_is_none_is_said_before_anything_begins(url: str) -> None:
+    """What cannot be asked is bad input, by the name of what set it."""
+    with pytest.raises(InputError, match="ANTHROPIC_BASE_URL"):
+        chosen_model(endpoints((), {"ANTHROPIC_BASE_URL": url}), "anthropic/x", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -159,6 +160,28 @@ def test_a_server_that_does_not_start_is_told(
         servers.offered_servers(made, stack, warned.append)
     assert warned == ["MCP server `notes` is not there: OSError: it  (\ufffd[2J no such option)"]
     assert not [tool for tool in made.registry.current.tools.values() if tool.server]
+
+
+def test_a_server_that_says_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One that never answers and one that talks nonsense are told and left, and they end."""
+    monkeypatch.setattr(servers, "_START_S", 2.0)
+    monkeypatch.setattr(servers, "_SOON_S", 0.1)
+    warned: list[str] = []
+    made = composed(tmp_path)
+    pid, talks = tmp_path / "pid", "for i in 1 2 3 4; do echo nonsense; done; sleep 60"
+    mute = ServerSetting("mute", ("sh", "-c", f"echo $$ >{pid}; cat >/dev/null"))
+    loud = ServerSetting("loud", ("sh", "-c", talks))
+    made = replace(made, root=str(tmp_path), config=replace(made.config, servers=(mute, loud)))
+    with ExitStack() as stack:
+        servers.offered_servers(made, stack, warned.append)
+        late = "is not there: TimeoutError: it does not answer within 2 s"
+        assert warned[0].startswith("MCP servers that take their time, up to 2 s: ")
+        assert warned[1:] == [f"MCP server `mute` {late}", f"MCP server `loud` {late}"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

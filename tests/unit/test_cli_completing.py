@@ -155,27 +155,24 @@ class Bash:
         os.close(self.ours)
 
 
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("broker run --scope @rev", "iew "),
-        ("broker run --scope tools=@rea", "ds "),
-        ("broker rece", "ipt "),
-        ("broker run --scope calls=3 -- gem", "ini "),
-        ("broker policy show rev", "iew "),
-        ("broker receipt aaa", "aaaaa "),
-    ],
-)
-def test_a_real_bash_completes(home: Home, tmp_path: Path, typed: str, completed: str) -> None:
+def test_a_real_bash_completes(home: Home, tmp_path: Path) -> None:
     """What is typed once stays, and the rest is added behind it, once."""
     (home.sessions / ("a" * 26)).mkdir(parents=True)
     plain = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     bash = Bash(tmp_path, process("--show-completion", "bash", env=plain).out)
     try:
-        bash.type(f"{typed}\t")
-        bash.until(completed)
-        bash.type("\x01echo '=>' \n")  # what the line says now, from its beginning
-        bash.until(f"=> {typed}{completed.strip()}\r")
+        for typed, completed in (
+            ("broker run --scope @rev", "iew "),
+            ("broker run --scope tools=@rea", "ds "),
+            ("broker rece", "ipt "),
+            ("broker run --scope calls=3 -- gem", "ini "),
+            ("broker policy show rev", "iew "),
+            ("broker receipt aaa", "aaaaa "),
+        ):
+            bash.type(f"{typed}\t")
+            bash.until(completed)
+            bash.type("\x01echo '=>' \n")  # what the line says now, from its beginning
+            bash.until(f"=> {typed}{completed.strip()}\r")
     finally:
         bash.close()
 

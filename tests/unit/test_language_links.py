@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.language.links import link_form, links_in, links_stand
+from broker.language.links import _TELLING, link_form, links_in, links_stand
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,14 @@ def test_plain_words_and_numbers_name_nothing(text: str) -> None:
 def test_what_stands_apart_is_found_whatever_is_around(before: str, behind: str) -> None:
     """No words around it hide an address that stands between blanks."""
     assert "evil.test/x" in links_in(f"{before} evil.test/x {behind}")
+
+
+@given(st.text(alphabet="a1.@:/- \t\n\x1c\u2003é", max_size=40))
+def test_only_words_with_a_sign_inside_are_looked_at(text: str) -> None:
+    """One search finds the words that splitting at blanks and looking at each one finds."""
+    words = text.split()
+    telling = [w for w in words if "." in w[:-1] or "@" in w or ":" in w[:-1]]
+    assert _TELLING.findall(text) == telling
 
 
 @given(st.text(alphabet="ab.@:/-_ 'é1,()", max_size=40))

@@ -214,8 +214,5 @@ def test_the_page(tmp_path: Path) -> None:
         asyncio.run(called(made, asks))
 
     names: dict[str, object] = {"serve": serve}
-    assert run_section("MCP Python SDK", names, tmp_path) == [
-        "read allow",
-        "read paths",
-        "read allow",
-    ]
+    found = run_section("MCP Python SDK", names, tmp_path)
+    assert found == ["read allow", "read allow", "read paths"]

@@ -181,6 +181,35 @@ class TestHandoffs(Trials):
         assert stage.ran == [("note", "x")]
 
 
+class TestApprovals(Trials):
+    """What a person approves is decided all the same."""
+
+    def test_a_call_that_a_person_approves(self, trial: Trial) -> None:
+        """The ticket is asked once the person has approved, and not where they have not."""
+        stage = trial.stage()
+        asks = [Ask("note", {"text": "a"}, "c1"), Ask("note", {"text": "b"}, "c2")]
+        outside = [Ask("read", {"path": "/etc/hostname"}, "c3")]
+        model = scripted([[*asks, *outside]])
+        tools = [function_tool(t, needs_approval=True) for t in stage.tools()]
+        main = hold(Agent("main", tools=tools, model=model))
+
+        async def both() -> None:
+            done = await Runner.run(main, "go", run_config=QUIET)
+            assert trial.answers() == []
+            state = done.to_state()
+            for item in done.interruptions:
+                if item.raw_item.call_id == "c2":
+                    state.reject(item)
+                else:
+                    state.approve(item)
+            await Runner.run(main, state, run_config=QUIET)
+
+        asyncio.run(both())
+        assert stage.ran == [("note", "a")]
+        assert sorted(trial.answers()) == [("note", "allow"), ("read", "paths")]
+        assert "is not within paths" in told(model)["c3"]
+
+
 class Notes(MCPServer):
     """A server of notes, in this process."""
 

@@ -367,7 +367,7 @@ def main() -> int:
 def rows(name: str, calls: int, rounds: int, *, peers: bool) -> list[str]:
     """Return the lines of one framework."""
     environ = dict(os.environ) | ({"PYTHONPATH": str(PEERS)} if peers else {})
-    command = [str(PLACE / name / "bin" / "python"), __file__, "--inside", name]
+    command = [str(PLACE / name / "bin" / "python"), "-P", __file__, "--inside", name]
     command += ["--calls", str(calls), "--rounds", str(rounds)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -131,8 +131,8 @@ def read_evaluations(body: Object) -> Evaluations | None:
         known = ", ".join(get_args(Semantic))
         raise InputError(f"`options.evaluations_semantic` is one of {known}")
     found = body.get("evaluations", [])
-    if not isinstance(found, list):
-        raise InputError("`evaluations` is a list")
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise InputError("`evaluations` is a list of objects")
     if len(found) > MAX_EVALUATIONS:
         raise LimitError(f"a request has at most {MAX_EVALUATIONS} evaluations")
     if not found:
@@ -194,9 +194,7 @@ def metadata(base: str) -> dict[str, object]:
     }
 
 
-def _item(usual: Object, each: object) -> Evaluation | BrokerError:
-    if not isinstance(each, dict):
-        return InputError("an evaluation is an object")
+def _item(usual: Object, each: Object) -> Evaluation | BrokerError:
     try:
         return read_evaluation({**usual, **each})
     except InputError as error:

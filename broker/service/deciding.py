@@ -12,7 +12,6 @@ stops is asked, so nothing of it is recorded or spent.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -20,7 +19,7 @@ from broker.boundary import contained
 from broker.calls import Decision
 from broker.errors import BrokerError
 from broker.service.authzen import Evaluation, Semantic, answer, stops, unread
-from broker.service.clerk import Clerk, undecided
+from broker.service.clerk import undecided
 from broker.service.hosted import Hosted
 from broker.service.watching import Watch
 from broker.session import Session
@@ -70,23 +69,7 @@ async def _run(
         if isinstance(item, BrokerError) or item.ticket != first.ticket:
             break
         run.append(item)
-    return await _asked(clerk, hosted, run, semantic)
-
-
-async def _asked(
-    clerk: Clerk, hosted: Hosted, run: Sequence[Evaluation], semantic: Semantic
-) -> Sequence[Decision]:
-    loop = asyncio.get_running_loop()
-    heard: asyncio.Future[Sequence[Decision]] = loop.create_future()
-
-    def hear(decisions: Sequence[Decision]) -> None:
-        loop.call_soon_threadsafe(_tell, heard, decisions)
-
-    try:
-        clerk.submit(partial(_each, hosted, run, semantic), hear)
-    except RuntimeError:
-        return [closed("the service is ending")]
-    return await heard
+    return await clerk.ask(partial(_each, hosted, run, semantic))
 
 
 def _each(
@@ -99,8 +82,3 @@ def _each(
         if stops(semantic, found[-1]):
             break
     return found
-
-
-def _tell(heard: asyncio.Future[Sequence[Decision]], decisions: Sequence[Decision]) -> None:
-    if not heard.done():  # the caller may have gone
-        heard.set_result(decisions)

@@ -1,10 +1,9 @@
 """
 One request over HTTP and its answer, as ASGI hands them over.
 
-Decided here: how much is read of a body and for how long, which bodies are read at all, how an
-answer and an error are spelled. Not decided here: which requests there are
-(``broker.service.app``), how much of a head is read and for how long
-(``broker.service.listening``).
+Decided here: how much is read of a body, which bodies are read at all, how an answer and an error
+are spelled. Not decided here: which requests there are (``broker.service.app``), how much of a head
+is read and for how long (``broker.service.listening``).
 
 Rules a maintainer keeps: nothing of a request is acted on before all of it has been read; every
 error is one JSON object, ``{"error": {"code": …, "message": …}}``; the answer to a body that is too
@@ -13,7 +12,6 @@ long reaches its client, which is still sending, so the rest is taken in before 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +20,6 @@ from typing import Any, Final
 from broker.limits import MAX_SERVED_BODY_BYTES
 from broker.service.protocol import read_object, write_object
 
-BODY_S: Final = 10.0  # for all of a body
 _LEFT_BYTES: Final = 64 * 2**20  # of a body that is too long, taken in so that its client listens
 _REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
@@ -106,7 +103,7 @@ class Exchange:
         Read the body, which is one JSON object.
 
         Raises:
-            Fault: it is not JSON, too long or too slow.
+            Fault: it is not JSON, or too long.
             InputError: it is JSON that two readers would read differently, or no object.
             Gone: the client went away.
         """
@@ -123,23 +120,18 @@ class Exchange:
             raise _too_long()
         parts: list[bytes] = []
         size = 0
-        try:
-            async with asyncio.timeout(BODY_S):
-                while True:
-                    message = await self.receive()
-                    if message["type"] != "http.request":
-                        raise Gone
-                    part = message.get("body", b"")
-                    size += len(part)
-                    if size > MAX_SERVED_BODY_BYTES:
-                        raise _too_long()
-                    parts.append(part)
-                    if not message.get("more_body"):
-                        self.unread = False
-                        return b"".join(parts)
-        except TimeoutError:
-            late = f"the body did not arrive within {BODY_S:.0f} seconds"
-            raise Fault(408, "http.timeout", late, close=True) from None
+        while True:
+            message = await self.receive()
+            if message["type"] != "http.request":
+                raise Gone
+            part = message.get("body", b"")
+            size += len(part)
+            if size > MAX_SERVED_BODY_BYTES:
+                raise _too_long()
+            parts.append(part)
+            if not message.get("more_body"):
+                self.unread = False
+                return b"".join(parts)
 
     async def answer(self, found: Answer) -> None:
         """Send an answer."""
@@ -164,15 +156,11 @@ class Exchange:
     async def _take_in(self) -> None:
         """Take in what a client goes on to send, so that it comes to reading our answer."""
         left = _LEFT_BYTES
-        try:
-            async with asyncio.timeout(BODY_S):
-                while left > 0:
-                    message = await self.receive()
-                    left -= len(message.get("body", b"")) or 1
-                    if message["type"] != "http.request" or not message.get("more_body"):
-                        return
-        except TimeoutError:
-            return
+        while left > 0:
+            message = await self.receive()
+            left -= len(message.get("body", b"")) or 1
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return
 
 
 _ONCE: Final = frozenset(("authorization", "content-length", "content-type", "x-request-id"))

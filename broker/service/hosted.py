@@ -39,9 +39,9 @@ from broker.service.clerk import Clerk
 from broker.service.subjects import Subjects
 from broker.session import Session
 from broker.sessions.ground import Outside
-from broker.ticket import Ticket, UnverifiedTicket
+from broker.ticket import UnverifiedTicket
 
-_THREADS: Final = 8  # sessions that are made durable at the same time
+_THREADS: Final = 8  # that wait for the disk, each for one session
 _ASK: Final = "present a ticket, or ask the person who runs the service to name the subject"
 
 
@@ -183,43 +183,19 @@ class Hosted:
             raise StoreError("the service is ending")
         return session
 
-    def attenuate(self, wire: str, texts: Sequence[str], *, by: Caller) -> Ticket:
+    def taken(self, sid: str) -> Clerk:
         """
-        Derive a narrower ticket from one that the caller holds.
-
-        Raises:
-            InputError, ScopeError, VerificationError: no ticket, or a text is malformed.
-            AttenuationError: it would widen; ``kind`` names the caveat.
-            StoreError: it cannot be recorded, or the session is over.
-        """
-        session = self.clerk_of(_presented(wire)).session
-        return session.delegate(texts, parent=wire, asked_by=by.name)
-
-    def describe(self, wire: str) -> tuple[Session, Ticket]:
-        """
-        Return a ticket that the caller holds, and its session.
-
-        Raises:
-            InputError, VerificationError: no ticket of a session that is held here.
-        """
-        session = self.clerk_of(_presented(wire)).session
-        return session, session.find(wire)
-
-    def end(self, sid: str) -> Session:
-        """
-        Seal a minted session: its tickets permit nothing any more.
+        Hold a minted session no more, and return its clerk, so that it can be sealed.
 
         Raises:
             InputError: no such session, or it is the service's own.
-            StoreError: the seal cannot be written; the session is over all the same.
         """
         clerk = self.clerk(sid)
         if clerk is self.own:
             raise InputError("this is the service's own session: it ends with the service")
         with self._lock:
             self._clerks.pop(sid, None)
-        clerk.session.seal()
-        return clerk.session
+        return clerk
 
     def seal(self, reason: str = "complete") -> list[str]:
         """Seal every session, once what waits is decided; return why some could not be."""
@@ -253,12 +229,6 @@ class Hosted:
             auditor=given.auditor,
             conceal=given.conceal,
         )
-
-
-def _presented(wire: str) -> str:
-    if "\n" not in wire:
-        raise InputError("give the ticket's wire form, as it was handed out", code="ticket.format")
-    return wire
 
 
 def private(paths: Sequence[Path]) -> tuple[str, ...]:

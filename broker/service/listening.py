@@ -1,9 +1,9 @@
 """
 Where a service listens, and what it puts up with from a client.
 
-Decided here: the sockets, TLS, how long and how much a head may be, how many connections there are,
-and how the service comes to its end. Not decided here: what is answered (``broker.service.app``).
-The HTTP itself is uvicorn's.
+Decided here: the sockets, TLS, how long a request may take to arrive, how much a head may be, how
+many connections there are, and how the service comes to its end. Not decided here: what is answered
+(``broker.service.app``). The HTTP itself is uvicorn's.
 
 A client that dawdles, sends a head without end, or is one too many gets a clear answer and is hung
 up on. At the end, requests under way are answered, and new ones are not taken.
@@ -40,7 +40,7 @@ from broker.limits import (
 from broker.receipt import disk
 from broker.service.peer import is_own
 
-HEAD_S: Final = 10.0  # from the first byte of a request, or from connecting, to its head's end
+REQUEST_S: Final = 10.0  # from connecting, or a request's first byte, until all of it is here
 IDLE_S: Final = 60  # that a connection may wait between two requests
 GRACE_S: Final = 20  # for requests under way, at the end
 BACKLOG: Final = 1_024
@@ -201,18 +201,20 @@ class _Quiet(uvicorn.Server):
 
 
 class _Limited(HttpToolsProtocol):
-    """A connection whose head has limits, and which is one of a limited number."""
+    """A connection whose requests have limits, and which is one of a limited number."""
 
     _late: asyncio.TimerHandle | None = None
-    _received = 0  # bytes since the head began
+    _whole = False  # nothing of a request is still to come
+    _head = True  # its head is still to come
+    _received = 0  # bytes since it began
     _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         if len(self.connections) > MAX_SERVED_CONNECTIONS:
             self._refuse(503, "busy", "too many connections: try again later")
-            return
-        self._late = self.loop.call_later(HEAD_S, self._too_late)
+        else:
+            self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_time()
@@ -221,21 +223,24 @@ class _Limited(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self._late is None:
-            self._late = self.loop.call_later(HEAD_S, self._too_late)
-        self._received += len(data)
+        if self._whole:
+            self._whole, self._head, self._received = False, True, 0
         super().data_received(data)
-        if self._late is not None and self._received > MAX_SERVED_HEAD_BYTES:
+        if self._whole or self._refused:
+            return
+        self._received += len(data)
+        if self._head and self._received > MAX_SERVED_HEAD_BYTES:
             self._too_large()
+        elif self._late is None:
+            self._wait()
 
     def on_message_begin(self) -> None:
-        self._received = 0
+        self._whole, self._head, self._received = False, True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._in_time()
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        self._head = False
+        size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
         if size > MAX_SERVED_HEAD_BYTES:
             self._too_large()
         if not self._refused:
@@ -246,11 +251,16 @@ class _Limited(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._whole = True
+        self._in_time()
         if not self._refused:
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "http", "this is not HTTP as we know it")
+
+    def _wait(self) -> None:
+        self._late = self.loop.call_later(REQUEST_S, self._too_late)
 
     def _in_time(self) -> None:
         if self._late is not None:
@@ -259,7 +269,12 @@ class _Limited(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._late = None
-        self._refuse(408, "http.timeout", f"no request within {HEAD_S:.0f} seconds")
+        if (
+            self.flow.read_paused
+        ):  # it is we who do not read: an earlier request is not answered yet
+            self._wait()
+            return
+        self._refuse(408, "http.timeout", f"no whole request within {REQUEST_S:.0f} seconds")
 
     def _too_large(self) -> None:
         most = f"a request's head has at most {MAX_SERVED_HEAD_BYTES} bytes"
@@ -270,10 +285,11 @@ class _Limited(HttpToolsProtocol):
             return
         self._refused = True
         self._in_time()
-        body = json.dumps({"error": {"code": code, "message": message}}).encode()
-        head = b"content-type: application/json\r\nconnection: close\r\n"
-        length = b"content-length: %d\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + length + body)
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = json.dumps({"error": {"code": code, "message": message}}).encode()
+            head = b"content-type: application/json\r\nconnection: close\r\n"
+            length = b"content-length: %d\r\n\r\n" % len(body)
+            self.transport.write(STATUS_LINE[status] + head + length + body)
         self.transport.close()
 
 

@@ -11,7 +11,7 @@ not be heeded; whatever touches a disk is done beside the loop that answers othe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -75,9 +75,10 @@ class Native:
 
     async def _attenuate(self, exchange: Exchange, by: Caller) -> Answer:
         body = await _read(exchange, ATTENUATE)
-        wire, scope = _text(body, "ticket"), _texts(body, "scope")
-        ticket = await asyncio.to_thread(partial(self._hosted.attenuate, wire, scope, by=by))
-        return json_answer(200, _ticket(self._hosted.clerk_of(wire).session, ticket))
+        wire, scope = _wire(body), _texts(body, "scope")
+        clerk = self._hosted.clerk_of(wire)
+        ticket = await clerk.alone(partial(_derived, wire=wire, texts=scope, by=by.name))
+        return json_answer(200, _ticket(clerk.session, ticket))
 
     async def _check(self, exchange: Exchange, by: Caller) -> Answer:
         body = await _read(exchange, CHECK)
@@ -99,28 +100,49 @@ class Native:
 
     async def _describe(self, exchange: Exchange, _: Caller) -> Answer:
         body = await _read(exchange, DESCRIBE)
-        session, ticket = await asyncio.to_thread(self._hosted.describe, _wire(body))
-        spent = session.spent(ticket)
-        told = {**_ticket(session, ticket), "spent": None if spent is None else list(spent)}
-        return json_answer(200, told)
+        wire = _wire(body)
+        clerk = self._hosted.clerk_of(wire)
+        ticket, spent = await clerk.alone(partial(_found, wire=wire))
+        counts = None if spent is None else list(spent)
+        return json_answer(200, {**_ticket(clerk.session, ticket), "spent": counts})
 
     async def _result(self, exchange: Exchange, _: Caller) -> Answer:
         body = await _read(exchange, RESULT)
         ok, call_id = body["ok"], _text(body, "call_id")
         if not isinstance(ok, bool):
             raise InputError("`ok` is true or false")
-        session, _ = await asyncio.to_thread(self._hosted.describe, _wire(body))
-        tell = partial(session.result, call_id, ok=ok, output=body.get("output"))
-        await asyncio.to_thread(tell)
+        wire = _wire(body)
+        tell = partial(_ended, wire=wire, call_id=call_id, ok=ok, output=body.get("output"))
+        await self._hosted.clerk_of(wire).alone(tell)
         return json_answer(200, {})
 
     async def _end(self, exchange: Exchange, by: Caller) -> Answer:
         _operator(by)
         body = await _read(exchange, END)
-        session = await asyncio.to_thread(self._hosted.end, _text(body, "sid"))
+        clerk = self._hosted.taken(_text(body, "sid"))
+        await clerk.alone(_sealed)
+        session = clerk.session
         self._watch.say("ended", by=by.name, sid=session.sid)
         told: dict[str, object] = {"sid": session.sid, "head": session.head}
         return json_answer(200, {**told, "allowed": session.allowed, "refused": session.refused})
+
+
+def _derived(session: Session, *, wire: str, texts: Sequence[str], by: str) -> Ticket:
+    return session.delegate(texts, parent=wire, asked_by=by)
+
+
+def _found(session: Session, *, wire: str) -> tuple[Ticket, tuple[int, ...] | None]:
+    ticket = session.find(wire)
+    return ticket, session.spent(ticket)
+
+
+def _ended(session: Session, *, wire: str, call_id: str, ok: bool, output: object) -> None:
+    session.find(wire)  # who holds a ticket of the session may speak of its calls
+    session.result(call_id, ok=ok, output=output)
+
+
+def _sealed(session: Session) -> None:
+    session.seal()
 
 
 def _operator(by: Caller) -> None:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final, TextIO
 from broker.receipt.entry import format_at
 
 if TYPE_CHECKING:
+    from prometheus_client import Histogram
+
     from broker.calls import Decision
     from broker.service.access import Caller
 
@@ -39,28 +41,29 @@ class Watch:
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], int], *, requests: bool = False) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram  # noqa: PLC0415
+        import prometheus_client as prometheus  # noqa: PLC0415 - of an extra
 
         self._stream = stream
         self._clock = clock
         self._each = requests
-        self._registry = CollectorRegistry()
-        self._decisions = Counter(
+        self._registry = prometheus.CollectorRegistry()
+        self._decisions = prometheus.Counter(
             "broker_decisions",
             "Decisions, by outcome and by the caveat that refused.",
             ("decision", "caveat"),
             registry=self._registry,
         )
-        self._answers = Histogram(
+        self._answers = prometheus.Histogram(
             "broker_request_seconds",
             "Time from a request's head until its answer was handed over.",
             ("path", "status"),
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._sessions = Gauge(
+        self._sessions = prometheus.Gauge(
             "broker_sessions", "Sessions that are held open.", registry=self._registry
         )
+        self._known: dict[tuple[str, int], Histogram] = {}  # few: paths are ours, as statuses are
         self._allowed = self._decisions.labels("allow", "")
 
     def metrics(self, sessions: int) -> bytes:
@@ -79,7 +82,10 @@ class Watch:
 
     def answered(self, path: str, status: int, seconds: float, caller: Caller | None) -> None:
         """Count an answer, and log it where it is an error or each is wanted."""
-        self._answers.labels(path, str(status)).observe(seconds)
+        known = self._known.get((path, status))
+        if known is None:
+            known = self._known[path, status] = self._answers.labels(path, str(status))
+        known.observe(seconds)
         if self._each or status >= 400:
             by = "" if caller is None else caller.name
             self.say("answered", path=path, status=status, by=by, ms=round(seconds * 1_000, 3))

@@ -38,15 +38,15 @@ _BEARER: Final = "bearer "
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class KeyHolder:
     """Who asks: the name that their key has, and what they may do."""
 
     name: str
     role: Role
 
 
-STRANGER: Final = Caller("", "evaluator")  # who needs no key, since all may ask that
-LOCAL: Final = Caller("local", "evaluator")  # a process of this user, at the unix socket
+STRANGER: Final = KeyHolder("", "evaluator")  # who needs no key, since all may ask that
+LOCAL: Final = KeyHolder("local", "evaluator")  # a process of this user, at the unix socket
 
 
 class ServiceKeys:
@@ -55,12 +55,12 @@ class ServiceKeys:
 
     >>> keys = ServiceKeys.read("operator alex " + "k" * 32)
     >>> keys.caller("Bearer " + "k" * 32)
-    Caller(name='alex', role='operator')
+    KeyHolder(name='alex', role='operator')
     >>> keys.caller("Bearer guess") is None
     True
     """
 
-    def __init__(self, callers: dict[bytes, Caller]) -> None:
+    def __init__(self, callers: dict[bytes, KeyHolder]) -> None:
         self._callers = callers
 
     @classmethod
@@ -72,7 +72,7 @@ class ServiceKeys:
             ConfigError: a line is malformed, or a key stands twice; the key is never shown.
         """
         roles: dict[str, Role] = {role: role for role in get_args(Role)}
-        found: dict[bytes, Caller] = {}
+        found: dict[bytes, KeyHolder] = {}
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split()
             if not words or words[0].startswith("#"):
@@ -93,7 +93,7 @@ class ServiceKeys:
             digest = _digest(key)
             if digest in found:
                 raise ConfigError(f"line {number} of the file of keys: the key stands twice")
-            found[digest] = Caller(name, roles[role])
+            found[digest] = KeyHolder(name, roles[role])
         return cls(found)
 
     @classmethod
@@ -110,7 +110,7 @@ class ServiceKeys:
             raise ConfigError(f"the file of keys `{path}` holds no key")
         return keys
 
-    def caller(self, authorization: str) -> Caller | None:
+    def caller(self, authorization: str) -> KeyHolder | None:
         """Return who an ``Authorization`` header names, or None."""
         if authorization[: len(_BEARER)].lower() != _BEARER:
             return None

@@ -26,7 +26,7 @@ from broker.errors import (
     UnverifiableError,
     VerificationError,
 )
-from broker.service.access import LOCAL, STRANGER, Caller, ServiceKeys
+from broker.service.access import LOCAL, STRANGER, KeyHolder, ServiceKeys
 from broker.service.authzen import (
     EVALUATION,
     EVALUATIONS,
@@ -38,15 +38,15 @@ from broker.service.authzen import (
 )
 from broker.service.deciding import decide_all
 from broker.service.exchange import (
-    Answer,
     AsgiScope,
-    Exchange,
-    Fault,
     Gone,
+    Inquiry,
     Receive,
+    Rejected,
+    Response,
     Send,
-    fault_answer,
-    json_answer,
+    json_response,
+    rejection,
 )
 from broker.service.hosted import Hosted
 from broker.service.native import Native
@@ -61,7 +61,7 @@ GONE: Final = 499  # how a request is counted whose client left: nothing was ans
 UNKNOWN: Final = "unknown"  # how a path that we do not have is counted, whatever it is
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-Handler = Callable[[Exchange, Caller], Awaitable[Answer]]
+Handler = Callable[[Inquiry, KeyHolder], Awaitable[Response]]
 
 
 class Application:
@@ -96,11 +96,11 @@ class Application:
         }
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answer one request of the network, whose caller needs a key."""
+        """Response one request of the network, whose caller needs a key."""
         await self._serve(scope, receive, send, None)
 
     async def local(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answer one request of the unix socket, whose peers are processes of this user."""
+        """Response one request of the unix socket, whose peers are processes of this user."""
         await self._serve(scope, receive, send, LOCAL)
 
     def end(self) -> None:
@@ -108,21 +108,21 @@ class Application:
         self._ending = True
 
     async def _serve(
-        self, scope: AsgiScope, receive: Receive, send: Send, peer: Caller | None
+        self, scope: AsgiScope, receive: Receive, send: Send, peer: KeyHolder | None
     ) -> None:
         began = time.perf_counter()
         path = scope["path"] if scope["path"] in self._routes else UNKNOWN
-        exchange = Exchange(scope, receive, send)
+        exchange = Inquiry(scope, receive, send)
         caller = peer
         try:
-            exchange = Exchange.of(scope, receive, send)
+            exchange = Inquiry.of(scope, receive, send)
             caller = self._caller(exchange, path, peer)
             found = await self._handler(scope["method"], path)(exchange, caller)
         except Gone:
             self._watch.answered(path, GONE, time.perf_counter() - began, caller)
             return
-        except Fault as fault:
-            found = fault_answer(fault)
+        except Rejected as fault:
+            found = rejection(fault)
         except BrokerError as error:
             found = _said(error)
         except Exception as error:  # told, and then left to the server, which answers 500
@@ -133,73 +133,73 @@ class Application:
 
     # ── who and what ──
 
-    def _caller(self, exchange: Exchange, path: str, peer: Caller | None) -> Caller:
+    def _caller(self, exchange: Inquiry, path: str, peer: KeyHolder | None) -> KeyHolder:
         """
         Return who asks.
 
         Raises:
-            Fault: it is nobody that is known.
+            Rejected: it is nobody that is known.
         """
         given = exchange.headers.get("authorization")
         if given is not None and path not in OPEN:
             found = None if self._keys is None else self._keys.caller(given)
             if found is None:
-                raise Fault(401, "unauthenticated", "the key is not known here")
+                raise Rejected(401, "unauthenticated", "the key is not known here")
             return found
         if peer is not None:
             return peer
         if path in OPEN:
             return STRANGER
-        raise Fault(401, "unauthenticated", "say `Authorization: Bearer KEY`")
+        raise Rejected(401, "unauthenticated", "say `Authorization: Bearer KEY`")
 
     def _handler(self, method: str, path: str) -> Handler:
         methods = self._routes.get(path)
         if methods is None:
-            raise Fault(404, "http.path", f"there is no such path: see {DOCUMENT}")
+            raise Rejected(404, "http.path", f"there is no such path: see {DOCUMENT}")
         handler = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
         if handler is None:
             known = ", ".join(methods)
-            raise Fault(405, "http.method", f"this path takes {known}", allow=known)
+            raise Rejected(405, "http.method", f"this path takes {known}", allow=known)
         return handler
 
     # ── AuthZEN ──
 
-    async def _evaluation(self, exchange: Exchange, _: Caller) -> Answer:
+    async def _evaluation(self, exchange: Inquiry, _: KeyHolder) -> Response:
         return await self._one(exchange, read_evaluation(await exchange.object()))
 
-    async def _one(self, exchange: Exchange, asked: Evaluation) -> Answer:
+    async def _one(self, exchange: Inquiry, asked: Evaluation) -> Response:
         if not asked.call_id:
             asked = replace(asked, call_id=exchange.request_id)
         (found,) = await decide_all(self._hosted, self._watch, [asked])
-        return json_answer(200, found)
+        return json_response(200, found)
 
-    async def _evaluations(self, exchange: Exchange, _: Caller) -> Answer:
+    async def _evaluations(self, exchange: Inquiry, _: KeyHolder) -> Response:
         body = await exchange.object()
         several = read_evaluations(body)
         if several is None:
             return await self._one(exchange, read_evaluation(body))
         found = await decide_all(self._hosted, self._watch, several.items, several.semantic)
-        return json_answer(200, {"evaluations": found})
+        return json_response(200, {"evaluations": found})
 
-    async def _metadata(self, _: Exchange, __: Caller) -> Answer:
-        return json_answer(200, metadata(self._base))
+    async def _metadata(self, _: Inquiry, __: KeyHolder) -> Response:
+        return json_response(200, metadata(self._base))
 
     # ── what the service says of itself ──
 
-    async def _document(self, _: Exchange, __: Caller) -> Answer:
-        return json_answer(200, document(self._base))
+    async def _document(self, _: Inquiry, __: KeyHolder) -> Response:
+        return json_response(200, document(self._base))
 
-    async def _live(self, _: Exchange, __: Caller) -> Answer:
-        return json_answer(200, {"live": True})
+    async def _live(self, _: Inquiry, __: KeyHolder) -> Response:
+        return json_response(200, {"live": True})
 
-    async def _ready(self, _: Exchange, __: Caller) -> Answer:
+    async def _ready(self, _: Inquiry, __: KeyHolder) -> Response:
         if self._ending or self._hosted.own.session.over:
-            raise Fault(503, "ending", "no call is allowed here any more")
-        return json_answer(200, {"ready": True})
+            raise Rejected(503, "ending", "no call is allowed here any more")
+        return json_response(200, {"ready": True})
 
-    async def _metrics(self, _: Exchange, __: Caller) -> Answer:
+    async def _metrics(self, _: Inquiry, __: KeyHolder) -> Response:
         text = self._watch.metrics(len(self._hosted.sessions))
-        return Answer(200, text, kind=_METRICS_TYPE)
+        return Response(200, text, kind=_METRICS_TYPE)
 
 
 def status_of(error: BrokerError) -> int:
@@ -220,8 +220,8 @@ def status_of(error: BrokerError) -> int:
     return 500
 
 
-def _said(error: BrokerError) -> Answer:
+def _said(error: BrokerError) -> Response:
     told: dict[str, object] = {"code": error.code, "message": str(error)}
     if isinstance(error, AttenuationError):
         told["kind"] = error.kind
-    return json_answer(status_of(error), {"error": told})
+    return json_response(status_of(error), {"error": told})

@@ -28,7 +28,7 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Fault(Exception):
+class Rejected(Exception):
     """
     What ends a request early: a status, a code and a sentence.
 
@@ -51,7 +51,7 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """
     An answer: a status, a body, and headers beside those that every answer has.
 
@@ -66,7 +66,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Exchange:
+class Inquiry:
     """A request that is being answered."""
 
     scope: AsgiScope
@@ -76,19 +76,19 @@ class Exchange:
     unread: bool = True  # the body, so far
 
     @classmethod
-    def of(cls, scope: AsgiScope, receive: Receive, send: Send) -> Exchange:
+    def of(cls, scope: AsgiScope, receive: Receive, send: Send) -> Inquiry:
         """
         Begin with what ASGI hands over.
 
         Raises:
-            Fault: a header that counts stands twice.
+            Rejected: a header that counts stands twice.
         """
         found: dict[str, str] = {}
         made = cls(scope, receive, send, found)
         for raw, value in scope["headers"]:
             name = raw.decode("latin-1").lower()
             if name in found and name in _ONCE:
-                raise Fault(400, "http.header", f"the header `{name}` stands twice", close=True)
+                raise Rejected(400, "http.header", f"the header `{name}` stands twice", close=True)
             found[name] = value.decode("latin-1")
         return made
 
@@ -103,15 +103,17 @@ class Exchange:
         Read the body, which is one JSON object.
 
         Raises:
-            Fault: it is not JSON, or too long.
+            Rejected: it is not JSON, or too long.
             InputError: it is JSON that two readers would read differently, or no object.
             Gone: the client went away.
         """
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise Fault(415, "http.type", "the body is JSON: say `Content-Type: application/json`")
+            raise Rejected(
+                415, "http.type", "the body is JSON: say `Content-Type: application/json`"
+            )
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise Fault(415, "http.encoding", "the body is sent as it is, without an encoding")
+            raise Rejected(415, "http.encoding", "the body is sent as it is, without an encoding")
         return read_object(await self._body())
 
     async def _body(self) -> bytes:
@@ -133,7 +135,7 @@ class Exchange:
                 self.unread = False
                 return b"".join(parts)
 
-    async def answer(self, found: Answer) -> None:
+    async def answer(self, found: Response) -> None:
         """Send an answer."""
         headers = [
             (b"content-type", found.kind.encode()),
@@ -166,17 +168,17 @@ class Exchange:
 _ONCE: Final = frozenset(("authorization", "content-length", "content-type", "x-request-id"))
 
 
-def json_answer(status: int, body: dict[str, object], **more: Any) -> Answer:
+def json_response(status: int, body: dict[str, object], **more: Any) -> Response:
     """
     Return an object as an answer.
 
-    >>> json_answer(200, {"a": 1}).body
+    >>> json_response(200, {"a": 1}).body
     b'{"a":1}'
     """
-    return Answer(status, write_object(body), **more)
+    return Response(status, write_object(body), **more)
 
 
-def fault_answer(fault: Fault) -> Answer:
+def rejection(fault: Rejected) -> Response:
     """Return what a fault is answered with."""
     headers: tuple[tuple[str, str], ...] = ()
     if fault.status == 401:
@@ -184,9 +186,9 @@ def fault_answer(fault: Fault) -> Answer:
     elif fault.allow:
         headers = (("allow", fault.allow),)
     told: dict[str, object] = {"code": fault.code, "message": fault.message}
-    return json_answer(fault.status, {"error": told}, headers=headers, close=fault.close)
+    return json_response(fault.status, {"error": told}, headers=headers, close=fault.close)
 
 
-def _too_long() -> Fault:
+def _too_long() -> Rejected:
     most = f"a body has at most {MAX_SERVED_BODY_BYTES} bytes"
-    return Fault(413, "limit", most, close=True)
+    return Rejected(413, "limit", most, close=True)

@@ -33,7 +33,7 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.limits import MAX_SERVED_SESSIONS
 from broker.receipt.sealing import AuditorKey
-from broker.service.access import Caller
+from broker.service.access import KeyHolder
 from broker.service.authzen import Evaluation
 from broker.service.clerk import Clerk
 from broker.service.subjects import Subjects
@@ -152,7 +152,7 @@ class Hosted:
 
     # ── what changes them ──
 
-    def mint(self, texts: Sequence[str], *, line: str, by: Caller) -> Session:
+    def mint(self, texts: Sequence[str], *, line: str, by: KeyHolder) -> Session:
         """
         Open another session, for what an operator typed.
 

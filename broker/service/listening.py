@@ -29,7 +29,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from broker.errors import ConfigError, InputError, StoreError
 from broker.limits import (
@@ -208,6 +212,7 @@ class _Limited(HttpToolsProtocol):
     _head = True  # its head is still to come
     _received = 0  # bytes since it began
     _refused = False
+    _under_way: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -218,7 +223,14 @@ class _Limited(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_time()
+        if self._under_way is not None:
+            self._under_way.disconnected = True
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        # Of requests in one go the server knows the last; the one that is answered may be another.
+        self._under_way = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -240,7 +252,7 @@ class _Limited(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head = False
-        size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
+        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
         if size > MAX_SERVED_HEAD_BYTES:
             self._too_large()
         if not self._refused:

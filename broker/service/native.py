@@ -16,10 +16,10 @@ from functools import partial
 from typing import Final
 
 from broker.errors import InputError
-from broker.service.access import Caller
+from broker.service.access import KeyHolder
 from broker.service.authzen import Evaluation
 from broker.service.deciding import decide_one
-from broker.service.exchange import Answer, Exchange, Fault, json_answer
+from broker.service.exchange import Inquiry, Rejected, Response, json_response
 from broker.service.hosted import Hosted
 from broker.service.server import decision_object
 from broker.service.watching import Watch
@@ -33,7 +33,7 @@ DESCRIBE: Final = "/v1/describe"
 RESULT: Final = "/v1/result"
 END: Final = "/v1/end"
 
-Handler = Callable[[Exchange, Caller], Awaitable[Answer]]
+Handler = Callable[[Inquiry, KeyHolder], Awaitable[Response]]
 # What each takes: what it needs, and what it may have.
 KEYS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     MINT: (frozenset(("scope", "line")), frozenset()),
@@ -63,7 +63,7 @@ class Native:
             END: {"POST": self._end},
         }
 
-    async def _mint(self, exchange: Exchange, by: Caller) -> Answer:
+    async def _mint(self, exchange: Inquiry, by: KeyHolder) -> Response:
         _operator(by)
         body = await _read(exchange, MINT)
         scope, line = _texts(body, "scope"), _text(body, "line")
@@ -71,16 +71,16 @@ class Native:
         self._watch.say("minted", by=by.name, sid=session.sid, ticket=session.ticket.id)
         warnings = list(session.warnings)
         told = {**_ticket(session, session.ticket), "warnings": warnings}
-        return json_answer(201, told)
+        return json_response(201, told)
 
-    async def _attenuate(self, exchange: Exchange, by: Caller) -> Answer:
+    async def _attenuate(self, exchange: Inquiry, by: KeyHolder) -> Response:
         body = await _read(exchange, ATTENUATE)
         wire, scope = _wire(body), _texts(body, "scope")
         clerk = self._hosted.clerk_of(wire)
         ticket = await clerk.alone(partial(_derived, wire=wire, texts=scope, by=by.name))
-        return json_answer(200, _ticket(clerk.session, ticket))
+        return json_response(200, _ticket(clerk.session, ticket))
 
-    async def _check(self, exchange: Exchange, by: Caller) -> Answer:
+    async def _check(self, exchange: Inquiry, by: KeyHolder) -> Response:
         body = await _read(exchange, CHECK)
         arguments = body["arguments"]
         if not isinstance(arguments, dict):
@@ -96,17 +96,17 @@ class Native:
             _optional(body, "cwd"),
         )
         decision = await decide_one(self._hosted, self._watch, asked)
-        return json_answer(200, decision_object(decision))
+        return json_response(200, decision_object(decision))
 
-    async def _describe(self, exchange: Exchange, _: Caller) -> Answer:
+    async def _describe(self, exchange: Inquiry, _: KeyHolder) -> Response:
         body = await _read(exchange, DESCRIBE)
         wire = _wire(body)
         clerk = self._hosted.clerk_of(wire)
         ticket, spent = await clerk.alone(partial(_found, wire=wire))
         counts = None if spent is None else list(spent)
-        return json_answer(200, {**_ticket(clerk.session, ticket), "spent": counts})
+        return json_response(200, {**_ticket(clerk.session, ticket), "spent": counts})
 
-    async def _result(self, exchange: Exchange, _: Caller) -> Answer:
+    async def _result(self, exchange: Inquiry, _: KeyHolder) -> Response:
         body = await _read(exchange, RESULT)
         ok, call_id = body["ok"], _text(body, "call_id")
         if not isinstance(ok, bool):
@@ -114,9 +114,9 @@ class Native:
         wire = _wire(body)
         tell = partial(_ended, wire=wire, call_id=call_id, ok=ok, output=body.get("output"))
         await self._hosted.clerk_of(wire).alone(tell)
-        return json_answer(200, {})
+        return json_response(200, {})
 
-    async def _end(self, exchange: Exchange, by: Caller) -> Answer:
+    async def _end(self, exchange: Inquiry, by: KeyHolder) -> Response:
         _operator(by)
         body = await _read(exchange, END)
         clerk = self._hosted.taken(_text(body, "sid"))
@@ -124,7 +124,7 @@ class Native:
         session = clerk.session
         self._watch.say("ended", by=by.name, sid=session.sid)
         told: dict[str, object] = {"sid": session.sid, "head": session.head}
-        return json_answer(200, {**told, "allowed": session.allowed, "refused": session.refused})
+        return json_response(200, {**told, "allowed": session.allowed, "refused": session.refused})
 
 
 def _derived(session: Session, *, wire: str, texts: Sequence[str], by: str) -> Ticket:
@@ -145,9 +145,9 @@ def _sealed(session: Session) -> None:
     session.seal()
 
 
-def _operator(by: Caller) -> None:
+def _operator(by: KeyHolder) -> None:
     if by.role != "operator":
-        raise Fault(403, "forbidden", "this takes an operator's key: a person's, and no agent's")
+        raise Rejected(403, "forbidden", "this takes an operator's key: a person's, and no agent's")
 
 
 def _ticket(session: Session, ticket: Ticket) -> dict[str, object]:
@@ -159,7 +159,7 @@ def _ticket(session: Session, ticket: Ticket) -> dict[str, object]:
     }
 
 
-async def _read(exchange: Exchange, path: str) -> dict[str, object]:
+async def _read(exchange: Inquiry, path: str) -> dict[str, object]:
     body = await exchange.object()
     needed, possible = KEYS[path]
     missing, strange = needed - body.keys(), body.keys() - needed - possible

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client import Histogram
 
     from broker.calls import Decision
-    from broker.service.access import Caller
+    from broker.service.access import KeyHolder
 
 # Of a request; a decision waits for the disk, so most take milliseconds.
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 10.0)
@@ -80,7 +80,7 @@ class Watch:
         else:
             self._decisions.labels("refuse", decision.refusal.caveat).inc()
 
-    def answered(self, path: str, status: int, seconds: float, caller: Caller | None) -> None:
+    def answered(self, path: str, status: int, seconds: float, caller: KeyHolder | None) -> None:
         """Count an answer, and log it where it is an error or each is wanted."""
         known = self._known.get((path, status))
         if known is None:

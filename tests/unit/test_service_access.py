@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from broker.errors import ConfigError, UnverifiableError
-from broker.service.access import Caller, ServiceKeys, private_text
+from broker.service.access import KeyHolder, ServiceKeys, private_text
 from tests.servekit import EVALUATOR, KEYS, OPERATOR, private_file
 
 
 def test_a_key_names_its_caller() -> None:
     """A header names who holds its key, whatever the scheme's case, and nobody else."""
     keys = ServiceKeys.read(KEYS)
-    assert keys.caller(f"Bearer {EVALUATOR}") == Caller("pep", "evaluator")
-    assert keys.caller(f"bearer  {OPERATOR}") == Caller("alex", "operator")
+    assert keys.caller(f"Bearer {EVALUATOR}") == KeyHolder("pep", "evaluator")
+    assert keys.caller(f"bearer  {OPERATOR}") == KeyHolder("alex", "operator")
     for wrong in ("", EVALUATOR, "Bearer", "Bearer é", f"Basic {EVALUATOR}", f"Bearer {'e' * 39}"):
         assert keys.caller(wrong) is None
 

@@ -6,7 +6,7 @@ import asyncio
 import io
 
 from broker.errors import InputError
-from broker.service.access import Caller
+from broker.service.access import KeyHolder
 from broker.service.authzen import Evaluation
 from broker.service.deciding import decide_all, decide_one
 from broker.service.watching import Watch
@@ -22,7 +22,7 @@ def test_evaluations_of_several_sessions_keep_their_order(bench: Bench) -> None:
     """Each is asked in the session of its ticket, and the answers come in the order asked."""
     hosted = inside(bench).hosted
     watch = Watch(io.StringIO(), bench.clock)
-    minted = hosted.mint(["tools=can_read"], line="go", by=Caller("alex", "operator"))
+    minted = hosted.mint(["tools=can_read"], line="go", by=KeyHolder("alex", "operator"))
     theirs = Evaluation(("user", "x"), "can_read", {}, minted.ticket.wire())
     gone = Evaluation(("user", "x"), "can_read", {}, minted.ticket.wire().replace(minted.sid, "a"))
     items = [ANA, theirs, InputError("unreadable"), ANA, gone, theirs]

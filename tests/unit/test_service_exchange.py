@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from broker.limits import MAX_SERVED_BODY_BYTES
-from broker.service.exchange import Exchange, Fault, Gone, fault_answer, json_answer
+from broker.service.exchange import Gone, Inquiry, Rejected, json_response, rejection
 
 JSON = (b"content-type", b"application/json; charset=utf-8")
 Header = tuple[bytes, bytes]
 
 
-def _exchange(messages: Sequence[Mapping[str, Any]], *headers: Header) -> tuple[Exchange, list]:
+def _exchange(messages: Sequence[Mapping[str, Any]], *headers: Header) -> tuple[Inquiry, list]:
     left, sent = list(messages), []
 
     async def receive() -> Mapping[str, Any]:
@@ -24,7 +24,7 @@ def _exchange(messages: Sequence[Mapping[str, Any]], *headers: Header) -> tuple[
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    return Exchange.of({"headers": [JSON, *headers]}, receive, send), sent
+    return Inquiry.of({"headers": [JSON, *headers]}, receive, send), sent
 
 
 def _part(body: bytes, more: bool = False) -> dict[str, Any]:
@@ -53,9 +53,9 @@ def test_a_body_that_is_too_long_is_answered_all_the_same(announced: bool) -> No
     exchange, sent = _exchange([big, _part(b"x", True), _part(b"x")], *said)
 
     async def work() -> None:
-        with pytest.raises(Fault) as told:
+        with pytest.raises(Rejected) as told:
             await exchange.object()
-        await exchange.answer(fault_answer(told.value))
+        await exchange.answer(rejection(told.value))
 
     asyncio.run(work())
     assert (sent[0]["status"], sent[1]["more_body"], sent[2]["body"]) == (413, True, b"")
@@ -64,7 +64,7 @@ def test_a_body_that_is_too_long_is_answered_all_the_same(announced: bool) -> No
 @pytest.mark.parametrize("name", [b"authorization", b"content-length", b"Content-Type"])
 def test_a_header_that_counts_stands_once(name: bytes) -> None:
     """Two of them could be read in two ways, so neither is."""
-    with pytest.raises(Fault) as told:
+    with pytest.raises(Rejected) as told:
         _exchange([], (name, b"1"), (name, b"2"))
     assert told.value.status == 400
 
@@ -73,6 +73,6 @@ def test_a_header_that_counts_stands_once(name: bytes) -> None:
 def test_a_request_is_called_what_its_client_calls_it(given: bytes, kept: str) -> None:
     """A name that can be sent back is, and no other, so that no header can be made up."""
     exchange, sent = _exchange([], (b"x-request-id", given))
-    asyncio.run(exchange.answer(json_answer(200, {})))
+    asyncio.run(exchange.answer(json_response(200, {})))
     assert exchange.request_id == kept
     assert ((b"x-request-id", kept.encode()) in sent[0]["headers"]) == bool(kept)

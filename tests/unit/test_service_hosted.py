@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import AttenuationError, InputError, LimitError, StoreError
 from broker.service import hosted as module
-from broker.service.access import Caller
+from broker.service.access import KeyHolder
 from broker.service.authzen import Evaluation
 from broker.service.hosted import private
 from broker.service.subjects import Subjects
@@ -15,7 +15,7 @@ from tests.sessionkit import Bench, bench
 
 __all__ = ["bench"]
 
-ALEX = Caller("alex", "operator")
+ALEX = KeyHolder("alex", "operator")
 
 
 def test_a_subjects_ticket_is_below_the_root(bench: Bench) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 
 from broker.calls import Decision, Refusal
-from broker.service.access import Caller
+from broker.service.access import KeyHolder
 from broker.service.watching import Watch
 
 
@@ -28,7 +28,7 @@ def test_errors_are_logged_and_each_request_on_demand() -> None:
     """A success is logged only where that was asked for."""
     for each, wanted in ((False, [404]), (True, [200, 404])):
         watch, stream = _watch(requests=each)
-        watch.answered("/v1/check", 200, 0.001, Caller("pep", "evaluator"))
+        watch.answered("/v1/check", 200, 0.001, KeyHolder("pep", "evaluator"))
         watch.answered("unknown", 404, 0.001, None)
         lines = [json.loads(line) for line in stream.getvalue().splitlines()]
         assert [line["status"] for line in lines] == wanted

@@ -21,11 +21,11 @@ __all__ = ["bench"]
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "demo" / "authzen" / "subjects.toml"
-TODO = "authzen-todo-backend/test/"
-OLDEST = TODO + "decisions.json"
+LISTS = "authzen-todo-backend/test/"
+OLDEST = LISTS + "decisions.json"
 SETS = {
     OLDEST: 40,
-    TODO + "decisions-authorization-api-1_0-02.json": 43,
+    LISTS + "decisions-authorization-api-1_0-02.json": 43,
     "authzen-api-gateways/test-harness/test/decisions.json": 25,
 }
 
@@ -59,9 +59,7 @@ def _named(interop: Path) -> str:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_every_decision_of_the_interop_sets_is_right(
-    name: str, bench: Bench, shared: Path
-) -> None:
+def test_every_decision_of_the_interop_sets_is_right(name: str, bench: Bench, shared: Path) -> None:
     """The example's file gives the answer that the working group expects, for each request."""
     interop = shared / "vectors" / "authzen" / "interop"
     cases: dict[str, list[dict[str, Any]]] = json.loads((interop / name).read_text())

@@ -36,6 +36,7 @@ from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
 from broker.sessions.custody import FIRST
 from broker.sessions.ground import Ground, Outside, again, begin
+from broker.sessions.grouped import Grouped
 from broker.sessions.holding import InHand
 from broker.sessions.jointly import check_all
 from broker.sessions.minting import replace_root
@@ -48,7 +49,7 @@ CANARY: Final = "canary"  # the actor of every call while ``rehearsing``
 SEALED: Final = "the session is over"
 
 
-class Session(Testimony):
+class Session(Grouped, Testimony):
     """
     A running session. Made by ``open`` and ``resume``; safe among threads.
 
@@ -60,7 +61,7 @@ class Session(Testimony):
         self.workspace, self.warnings = ground.workspace, ground.warnings
         self.bus = ground.outside.bus
         self.allowed, self.refused, self.rehearsing = 0, 0, False
-        self._ground = ground
+        self._ground, self._untold = ground, []
         self._receipt, self._custody = ground.receipt, ground.custody
         self._latest, self._over = ground.at, ""
         self._tickets = InHand(ground.custody, self._derived)
@@ -204,6 +205,7 @@ class Session(Testimony):
         among: Sequence[str] = (),
         veto: Refusal | None = None,
         heard: Callable[[Call], object] | None = None,
+        durable: bool = True,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -222,6 +224,7 @@ class Session(Testimony):
                 which one the actor holds; what was kept for the actor holds as well.
             veto: a refusal that the adapter found by itself, to be recorded in place of a decision.
             heard: is told what the call was resolved to, before it is decided.
+            durable: False leaves that to ``flush``, before which nobody may hear the answer.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
@@ -239,7 +242,7 @@ class Session(Testimony):
             data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=actor)
             if also := [each.ticket.id for each in guards if each is not guard]:
                 data["also"] = also
-            entry = self._append("decision", data, at)
+            entry = self._append("decision", data, at, durable=durable)
             if entry is None:
                 return closed(self._over)
             told_of.append(
@@ -269,8 +272,7 @@ class Session(Testimony):
             if not self.rehearsing:
                 self.allowed += decision.allowed
                 self.refused += not decision.allowed
-        for event in told_of:
-            self.bus.publish(event)
+        self._tell(told_of, durable=durable)
         return decision
 
     def delegate(

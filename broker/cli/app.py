@@ -25,6 +25,7 @@ from broker.cli import (
     run,
     runsgroup,
     scope,
+    serve,
     sessions,
     suggest,
     ticket,
@@ -52,6 +53,7 @@ ORDER = (
     "agent",
     "init",
     "mcp",
+    "serve",
     "check",
     "answer",
     "scope",
@@ -129,6 +131,7 @@ app.command(
     epilog=mcp.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(mcp.mcp)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.command("answer", epilog=answer.EXAMPLES)(answer.answer)
 app.add_typer(scope.app, name="scope")

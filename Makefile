@@ -79,6 +79,10 @@ test-frameworks: $(READY) ## the adapters of agent frameworks, each in an enviro
 frameworks-table: $(READY) ## the same, and put what was found into docs/frameworks.md
 	@$(PY) tools/test_frameworks.py
 
+.PHONY: test-servers
+test-servers: $(READY) ## counts shared through real servers, where redis or valkey and postgres are
+	@$(PYTEST) -m server tests/servers -ra
+
 .PHONY: lint
 lint: $(READY) ## style, format, types and the direction of imports
 	@$(PY) -m ruff check --quiet .

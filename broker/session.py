@@ -40,6 +40,7 @@ from broker.sessions.holding import InHand
 from broker.sessions.jointly import check_all
 from broker.sessions.minting import replace_root
 from broker.sessions.records import Data, closed, decision_data
+from broker.sessions.revoking import Revoking
 from broker.sessions.testimony import Testimony
 from broker.ticket import Ticket
 
@@ -64,6 +65,7 @@ class Session(Testimony):
         self._receipt, self._custody = ground.receipt, ground.custody
         self._latest, self._over = ground.at, ""
         self._tickets = InHand(ground.custody, self._derived)
+        self._revoking = Revoking(ground.revocations, self._append)
         self._lock = threading.RLock()
 
     # ── how a session comes to be ──
@@ -236,7 +238,11 @@ class Session(Testimony):
 
         def witness(decision: Decision, guard: TicketGuard | None) -> Decision:
             holder = guard.ticket.id if guard else ""
-            data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=actor)
+            self._revoking.record(decision, at)
+            data = decision_data(
+                call, decision, call_id=call_id, ticket=holder, actor=actor,
+                debit=guard.budget.debit if guard else None,
+            )  # fmt: skip
             if also := [each.ticket.id for each in guards if each is not guard]:
                 data["also"] = also
             entry = self._append("decision", data, at)
@@ -254,7 +260,9 @@ class Session(Testimony):
             else:
                 try:
                     guards = self._tickets.guards(call, ticket, actor, among, at, again=again)
-                    met = self._tickets.stands(call, ticket, at, call_id) if again else None
+                    veto = veto or self._revoking.look(guards, unsettled=again)
+                    stands = again and veto is None
+                    met = self._tickets.stands(call, ticket, at, call_id) if stands else None
                 except BrokerError as error:
                     decision = witness(closed(str(error)), None)
                 else:

@@ -22,6 +22,7 @@ from broker.cli import (
     receiptgroup,
     record,
     replay,
+    revoke,
     run,
     runsgroup,
     scope,
@@ -54,6 +55,7 @@ ORDER = (
     "mcp",
     "check",
     "answer",
+    "revoke",
     "scope",
     "policy",
     "catalog",
@@ -131,6 +133,7 @@ app.command(
 )(mcp.mcp)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.command("answer", epilog=answer.EXAMPLES)(answer.answer)
+app.command("revoke", epilog=revoke.EXAMPLES)(revoke.revoke)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")

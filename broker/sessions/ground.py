@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from broker.budget import MemoryBudget
+from broker.budgets.shared import SharedBudget
 from broker.calls import TypedText
 from broker.catalogs import Catalogs, load_catalogs
 from broker.errors import BrokerError, UnverifiableError
@@ -43,9 +43,11 @@ from broker.sessions.alive import Alive
 from broker.sessions.checkpointfiles import checkpointer
 from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
+from broker.sessions.counting import SHARED, new_counts, past_counts
 from broker.sessions.custody import Custody
 from broker.sessions.past import Past
 from broker.sessions.records import Data, intent_data, opening_data, ticket_data
+from broker.sessions.revoking import Revocations
 from broker.sessions.typedscope import POLICIES, typed_scope
 from broker.ticket import mint, session_key
 
@@ -79,6 +81,7 @@ class Ground:
     at: int
     concealer: Concealer
     home: Home
+    revocations: Revocations
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -140,6 +143,7 @@ class Ground:
                 raise
             fault = error.message
         self.receipt.close()
+        self._close_counts()
         sealed = SessionSealed(at, self.receipt.sid, reason)
         fault = fault or self.checkpoints.end()  # of the ledger, with the row of this end
         if fault:
@@ -150,8 +154,13 @@ class Ground:
 
     def abandon(self) -> None:
         """Give the lock back and leave the rest to the next start."""
+        self._close_counts()
         self.checkpoints.stop()
         self.alive.drop()
+
+    def _close_counts(self) -> None:
+        if isinstance(self.custody.root.budget, SharedBudget):
+            self.custody.root.budget.close()
 
 
 def key_path(home: Home) -> Path:
@@ -186,12 +195,13 @@ def check_folders(home: Home) -> None:
         UnverifiableError: a folder belongs to another user, or others can write it, or one that
             holds records is a link.
     """
-    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger)
+    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger, home.revoked)
     for folder, what in (
         (home.state, "state folder"),
         (home.sessions, "folder of sessions"),
         (home.heads, "folder of heads"),
         (home.checkpoints, "folder of checkpoints"),
+        (home.revoked, "folder of revocations"),
         (home.config, "configuration folder"),
         (home.config / "catalogs", "folder of catalogs"),
         (home.config / POLICIES, "folder of policies"),
@@ -237,9 +247,10 @@ def begin(
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
     own_key(home, outside.randomness)
+    sid = new_sid(outside.randomness)
+    counts = new_counts(home, sid)
     with steady(home):
         key = load_key(key_path(home))
-        sid = new_sid(outside.randomness)
         receipts = Receipts(home, key)
         folder = receipts.path(sid).parent
         alive = Alive.begin(folder)
@@ -255,8 +266,16 @@ def begin(
             intent=str(typed.get("digest", "")),
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
+        counts.begin(ticket.id)
         opening = {
-            **opening_data(agent, workspace, needs_enforcement, conceal, after),
+            **opening_data(
+                agent,
+                workspace,
+                needs_enforcement,
+                conceal,
+                after,
+                counts=SHARED if counts.shared else "",
+            ),
             "level": LEVEL,
         }
         receipt = receipts.create(
@@ -272,7 +291,7 @@ def begin(
         raise
     guard = TicketGuard(
         ticket,
-        MemoryBudget(),
+        counts,
         resolver,
         needs_enforcement=needs_enforcement,
         randomness=outside.randomness,
@@ -291,6 +310,7 @@ def begin(
         at,
         concealer,
         home,
+        Revocations(home.revoked, key),
         opened,
         scope.warnings,
     )
@@ -317,6 +337,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+        counts = past_counts(home, sid, past)
         checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
@@ -324,7 +345,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         raise
     guard = TicketGuard(
         ticket,
-        MemoryBudget(past.counts()),
+        counts,
         resolver,
         needs_enforcement=past.needs_enforcement,
         randomness=outside.randomness,
@@ -344,6 +365,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         past.at,
         concealer,
         home,
+        Revocations(home.revoked, key),
     )
 
 

@@ -37,6 +37,8 @@ class Past:
         self.workspace = ""
         self.agent = ""
         self.needs_enforcement = False
+        self.shared = False  # its calls are counted with those of others
+        self.debit = 0  # the last one that is recorded, where they are
         self.conceal: tuple[str, ...] = ()
         self.intents: dict[str, Mapping[str, object]] = {}  # of each root
         self.replaced: list[Ticket] = []
@@ -60,6 +62,7 @@ class Past:
             self.agent = _text(data, "agent")
             self.needs_enforcement = data.get("needs_enforcement") is not False
             self.conceal = _conceal(data)
+            self.shared = data.get("counts") == "shared"
         elif kind == "intent":
             self._line = data
         elif kind == "ticket":
@@ -115,6 +118,10 @@ class Past:
         # A link that several of the tickets have was debited once.
         line = dict.fromkeys(link for each in found if each for link in each)
         self._debits.append((tuple(line), cost))
+        debit = data.get("debit", 0)
+        if type(debit) is not int or (self.shared and debit <= self.debit):
+            raise Break("schema", "a decision allows a call that shared counts do not know")
+        self.debit = debit
 
     def _line_of(self, name: str) -> tuple[str, ...] | None:
         """Return the links that a call under a ticket is debited to."""

@@ -64,6 +64,8 @@ def opening_data(
     needs_enforcement: bool = False,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
+    *,
+    counts: str = "",
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -80,6 +82,8 @@ def opening_data(
         data["conceal"] = list(conceal)
     if after:
         data["previous"] = dict(after)
+    if counts:
+        data["counts"] = counts
     return data
 
 
@@ -88,8 +92,16 @@ def intent_data(intent: Intent) -> Data:
     return {"line": told(intent.line, MAX_INTENT_CHARS), "digest": intent.digest}
 
 
-def decision_data(call: Call, decision: Decision, *, call_id: str, ticket: str, actor: str) -> Data:
-    """Return the data of a ``decision`` entry."""
+def decision_data(
+    call: Call,
+    decision: Decision,
+    *,
+    call_id: str,
+    ticket: str,
+    actor: str,
+    debit: int | None = None,
+) -> Data:
+    """Return the data of a ``decision`` entry; ``debit`` is what shared counts know it by."""
     refusal = decision.refusal
     data: Data = {
         "call": told(call_id, MAX_NAME_CHARS),
@@ -106,6 +118,8 @@ def decision_data(call: Call, decision: Decision, *, call_id: str, ticket: str, 
     cost = call.cost()
     if cost != 1:
         data["cost"] = cost
+    if refusal is None and debit is not None:
+        data["debit"] = debit
     if refusal is not None:
         data["caveat"] = told(refusal.caveat, MAX_NAME_CHARS)
         data["value"] = told(refusal.value)

@@ -18,12 +18,15 @@ from typing import Final
 from broker.budget import Budget, MemoryBudget
 from broker.budgets.opening import open_store
 from broker.budgets.shared import SharedBudget
+from broker.calls import Decision
 from broker.config import load_config
 from broker.errors import ConfigError, StoreError
+from broker.guard import TicketGuard
 from broker.home import Home
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.sessions.past import Past
+from broker.sessions.records import Data
 
 SHARED: Final = "shared"  # what the first entry of a receipt says of counts
 
@@ -71,6 +74,13 @@ def past_counts(home: Home, sid: str, past: Past) -> Budget:
         )
     trees = tuple(ticket.root_id for ticket in (*past.replaced, past.root()))
     return SharedBudget(open_store(setting, os.environ), sid, trees=trees, at_least=past.debit)
+
+
+def debited(decision: Decision, guard: TicketGuard | None) -> Data:
+    """Return what a ``decision`` entry says of shared counts: the number that they know it by."""
+    if guard is None or not decision.allowed or guard.budget.debit is None:
+        return {}
+    return {"debit": guard.budget.debit}
 
 
 def settle_up(home: Home, receipts: Receipts, sid: str) -> str:

@@ -17,6 +17,7 @@ import time
 from base64 import b32encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +46,7 @@ from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
 from broker.sessions.counting import SHARED, new_counts, past_counts
 from broker.sessions.custody import Custody
+from broker.sessions.handing import handed_over
 from broker.sessions.past import Past
 from broker.sessions.records import Data, intent_data, opening_data, ticket_data
 from broker.sessions.revoking import Revocations
@@ -233,6 +235,7 @@ def begin(
     auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
+    handed: str | None = None,
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -248,25 +251,28 @@ def begin(
     finish(home)
     own_key(home, outside.randomness)
     sid = new_sid(outside.randomness)
-    counts = new_counts(home, sid)
+    ticket_key, root = handed_over(handed, scope, load_key(key_path(home)), outside.randomness)
+    counts = new_counts(home, sid, "" if root is None else root.root_id)
     with steady(home):
         key = load_key(key_path(home))
         receipts = Receipts(home, key)
         folder = receipts.path(sid).parent
         alive = Alive.begin(folder)
-    ticket_key = session_key(key.secret, sid)
+    ticket_key = ticket_key or session_key(key.secret, sid)
     try:
         concealer = Concealer(conceal, folder, outside.randomness)
         typed = concealer.intent(intent_data(opened)) if opened else {}
-        ticket = mint(
+        digest = str(typed.get("digest", ""))
+        ticket = root or mint(
             scope.caveats,
             key=ticket_key,
             sid=sid,
             minted_at=at,
-            intent=str(typed.get("digest", "")),
+            intent=digest,
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
-        counts.begin(ticket.id)
+        if root is None:
+            counts.begin(ticket.id)
         opening = {
             **opening_data(
                 agent,
@@ -275,6 +281,7 @@ def begin(
                 conceal,
                 after,
                 counts=SHARED if counts.shared else "",
+                joins="" if root is None else root.sid,
             ),
             "level": LEVEL,
         }
@@ -295,7 +302,7 @@ def begin(
         resolver,
         needs_enforcement=needs_enforcement,
         randomness=outside.randomness,
-        typed=TypedText(opened.line, ticket.intent) if opened is not None else None,
+        typed=TypedText(opened.line, digest) if opened is not None else None,
     )
     custody = Custody(guard, ticket_key)
     return Ground(
@@ -325,10 +332,9 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         key = load_key(key_path(home))
         receipts = Receipts(home, key)
         alive = Alive.hold(receipts.path(sid).parent)
-    ticket_key = session_key(key.secret, sid)
     try:
         receipt = receipts.resume(sid, at=outside.clock())
-        past = Past(ticket_key)
+        past = Past(session_key(key.secret, sid), partial(session_key, key.secret))
         for entry in read_entries(receipts.path(sid), key, receipts.head_path(sid), sid=sid):
             past.take(entry.kind, entry.data, entry.at)
         ticket = past.root()
@@ -352,7 +358,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         typed=typed.get(ticket.id),
     )
     replaced = [guard.rooted(old, typed.get(old.id)) for old in past.replaced]
-    custody = Custody(guard, ticket_key, past.tickets, past.holders, replaced)
+    custody = Custody(guard, past.key, past.tickets, past.holders, replaced)
     return Ground(
         workspace,
         catalogs,

@@ -12,7 +12,7 @@ root takes the place of another only behind the typed line that it is bound to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker.budget import rebuilt
 from broker.errors import Break, InputError
@@ -28,10 +28,11 @@ class Past:
 
     Args:
         key: the session's ticket key.
+        key_of: gives that of another session, whose ticket this one may have been handed.
     """
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, key: bytes, key_of: Callable[[str], bytes] | None = None) -> None:
+        self.key, self._key_of = key, key_of
         self._root: Ticket | None = None
         self._debits: list[tuple[tuple[str, ...], int]] = []
         self.workspace = ""
@@ -63,12 +64,13 @@ class Past:
             self.needs_enforcement = data.get("needs_enforcement") is not False
             self.conceal = _conceal(data)
             self.shared = data.get("counts") == "shared"
+            self._joins(data)
         elif kind == "intent":
             self._line = data
         elif kind == "ticket":
-            self._mint(recorded_ticket(data, self._key), data)
+            self._mint(recorded_ticket(data, self.key), data)
         elif kind == "delegate" and data.get("decision") == "allow":
-            ticket = recorded_ticket(data, self._key)
+            ticket = recorded_ticket(data, self.key)
             self.tickets[ticket.id] = ticket
             holder = data.get("holder")
             if isinstance(holder, str):
@@ -91,6 +93,15 @@ class Past:
     def counts(self) -> dict[str, int]:
         """Return how many calls each link has spent."""
         return rebuilt(self._debits)
+
+    def _joins(self, data: Mapping[str, object]) -> None:
+        """Take the key that the session's tickets were made with, where another session has it."""
+        sid = data.get("joins")
+        if sid is None:
+            return
+        if not isinstance(sid, str) or self._key_of is None or not self.shared:
+            raise Break("schema", "the session joins one that cannot be told")
+        self.key = self._key_of(sid)
 
     def _mint(self, ticket: Ticket, data: Mapping[str, object]) -> None:
         if self._root is not None:

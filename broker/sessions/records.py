@@ -66,6 +66,7 @@ def opening_data(
     after: Mapping[str, str] | None = None,
     *,
     counts: str = "",
+    joins: str = "",
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -84,6 +85,8 @@ def opening_data(
         data["previous"] = dict(after)
     if counts:
         data["counts"] = counts
+    if joins:
+        data["joins"] = joins
     return data
 
 
@@ -92,16 +95,8 @@ def intent_data(intent: Intent) -> Data:
     return {"line": told(intent.line, MAX_INTENT_CHARS), "digest": intent.digest}
 
 
-def decision_data(
-    call: Call,
-    decision: Decision,
-    *,
-    call_id: str,
-    ticket: str,
-    actor: str,
-    debit: int | None = None,
-) -> Data:
-    """Return the data of a ``decision`` entry; ``debit`` is what shared counts know it by."""
+def decision_data(call: Call, decision: Decision, *, call_id: str, ticket: str, actor: str) -> Data:
+    """Return the data of a ``decision`` entry."""
     refusal = decision.refusal
     data: Data = {
         "call": told(call_id, MAX_NAME_CHARS),
@@ -118,8 +113,6 @@ def decision_data(
     cost = call.cost()
     if cost != 1:
         data["cost"] = cost
-    if refusal is None and debit is not None:
-        data["debit"] = debit
     if refusal is not None:
         data["caveat"] = told(refusal.caveat, MAX_NAME_CHARS)
         data["value"] = told(refusal.value)

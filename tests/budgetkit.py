@@ -194,7 +194,9 @@ def play(store: Store, limits: dict[str, int | None], story: list[tuple], root: 
             played.revoked.add(link)
             store.revoke(Revoked(named[link], "for a story", 1))
         else:
-            _call(budget(who), network, played, last, (what, who, line, cost, faults), limits, named)
+            _call(
+                budget(who), network, played, last, (what, who, line, cost, faults), limits, named
+            )
     network.deliver()
     for who in range(len(HOLDERS)):  # each goes on once more, from what it wrote
         budgets.pop(who, None)

@@ -109,10 +109,16 @@ class Server:
 
 
 @contextmanager
-def redis_server(*more: str) -> Iterator[Server]:
-    """A Redis or Valkey server that keeps what it answers; ``more`` are further settings."""
+def redis_server(*more: str, within: Path | None = None) -> Iterator[Server]:
+    """
+    A Redis or Valkey server that keeps what it answers.
+
+    Args:
+        more: further settings.
+        within: the folder that its own is made in; that of temporary files by default.
+    """
     program = redis_program()
-    folder = Path(tempfile.mkdtemp(prefix="broker-redis-"))
+    folder = Path(tempfile.mkdtemp(prefix="broker-redis-", dir=within))
     port = free_port()
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
     command += ["--save", "", "--appendonly", "yes", "--appendfsync", "always", *more]
@@ -126,10 +132,10 @@ def redis_server(*more: str) -> Iterator[Server]:
 
 
 @contextmanager
-def postgres_server() -> Iterator[Server]:
-    """A PostgreSQL server with an empty database."""
+def postgres_server(within: Path | None = None) -> Iterator[Server]:
+    """A PostgreSQL server with an empty database; its folder is made in ``within``."""
     programs = postgres_folder()
-    folder = Path(tempfile.mkdtemp(prefix="broker-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="broker-pg-", dir=within))
     user = None
     if os.geteuid() == 0:
         user = pwd.getpwnam("nobody").pw_uid

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,8 @@ from broker.errors import StoreError, UnverifiableError
 from broker.receipt import disk
 
 T = TypeVar("T")
+OPEN_S: Final = 10.0  # the longest wait for the other processes when a file is opened
+_POLL_S: Final = 0.002
 _TABLES: Final = """
 create table if not exists trees (tree text primary key, begun_by text not null, lost text not null)
     without rowid;
@@ -56,7 +59,7 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path, try_s: float) -> None:
-        self.name = f"sqlite://{path}"
+        self.name, self._try_s = f"sqlite://{path}", try_s
         try:
             disk.make_private_folder(path.parent)
             disk.check_folder(path.parent, "folder of the shared budget")
@@ -68,11 +71,12 @@ class SqliteStore:
             raise StoreError(f"`{path}` cannot be made: {disk.said(error)}") from error
         try:
             self._db = sqlite3.connect(
-                path, timeout=try_s, isolation_level=None, check_same_thread=False
+                path, timeout=OPEN_S, isolation_level=None, check_same_thread=False
             )
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = full")
             self._db.executescript(f"begin immediate; {_TABLES} commit;")
+            self._db.execute("pragma busy_timeout = 0")
         except sqlite3.OperationalError as error:
             raise unreachable(self.name, error) from error
         except sqlite3.DatabaseError as error:
@@ -153,11 +157,24 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise unreachable(self.name, error) from error
 
+    def _begin(self) -> None:
+        # SQLite's own waiting grows to a tenth of a second, and who has waited long waits on.
+        until = time.monotonic() + self._try_s
+        while True:
+            try:
+                self._db.execute("begin immediate")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                return
+
     @contextmanager
     def _step(self) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it is durable behind the block, or nothing of it."""
         try:
-            self._db.execute("begin immediate")
+            self._begin()
             try:
                 yield self._db
                 self._db.execute("commit")

@@ -55,13 +55,12 @@ class Revocations:
         """Return the first link of a line that is revoked."""
         for link in line:
             try:
-                fd = os.open(f"{self._folder}/{link}", os.O_RDONLY | disk.SAFELY)
+                content = _content(f"{self._folder}/{link}")
             except FileNotFoundError:
                 continue
             except OSError:
                 return Revoked(link, _UNREADABLE, 0)
-            with os.fdopen(fd, "rb") as file:
-                return self._believed(link, file.read(_MAX_BYTES + 1))
+            return self._believed(link, content)
         return None
 
     def add(self, revoked: Revoked) -> bool:
@@ -92,6 +91,14 @@ class Revocations:
 
     def _tag(self, ticket: str, text: bytes) -> bytes:
         return sign(self._key.secret, f"{_LABEL} {ticket}", text).encode()
+
+
+def _content(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | disk.SAFELY)
+    try:
+        return os.read(fd, _MAX_BYTES + 1)
+    finally:
+        os.close(fd)
 
 
 class Revoking:

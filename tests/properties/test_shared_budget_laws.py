@@ -12,7 +12,7 @@ from broker.budgets.sqlite import SqliteStore
 from tests.budgetkit import LIMITS, STORIES, play
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(LIMITS, STORIES)
 def test_law_6_shared_counts_are_those_that_were_recorded(
     limits: dict[str, int | None], story: list[tuple]
@@ -22,12 +22,12 @@ def test_law_6_shared_counts_are_those_that_were_recorded(
     assert played.wrong == []
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(LIMITS, STORIES)
 def test_law_6_a_file_counts_as_memory_does(
     limits: dict[str, int | None], story: list[tuple]
 ) -> None:
-    """The same story comes to the same in a file, and to the same counts after it is opened anew."""
+    """The same story comes to the same in a file, also after it is opened anew."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "counts", 1.0)
         played = play(store, limits, story, "t-")

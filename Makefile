@@ -39,7 +39,7 @@ test: lint wheel-test unit ## lint, types, the wheel, and every test: what CI ru
 
 .PHONY: unit
 unit: $(READY) ## every test but the long ones, on all cores
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not deep and not alone and not framework'
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not deep and not alone and not framework and not server'
 	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark[.]alone' tests/unit)
 
 .PHONY: test-deep

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from broker.budget import Counts, Judge
-from broker.budgets.ruling import Answer, Reservation
+from broker.budgets.ruling import Reservation, StoreAnswer
 from broker.budgets.shared import SharedBudget, Time
 from broker.budgets.store import Revoked, Store, unreachable
 from broker.calls import ALLOW, Decision, Refusal
@@ -81,15 +81,15 @@ class Network:
         """Pass it on."""
         return self._store.begin(tree, holder)
 
-    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[Answer, int]:
+    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[StoreAnswer, int]:
         """Pass it on."""
         return self._store.join(holder, at_least, trees)
 
-    def reserve(self, asked: Reservation) -> Answer:
+    def reserve(self, asked: Reservation) -> StoreAnswer:
         """Pass it on, or do not."""
         return self._passed(lambda: self._store.reserve(asked))
 
-    def refund(self, holder: str, number: int) -> Answer:
+    def refund(self, holder: str, number: int) -> StoreAnswer:
         """Pass it on, or do not."""
         return self._passed(lambda: self._store.refund(holder, number))
 
@@ -114,7 +114,7 @@ class Network:
         for request in late:
             request()
 
-    def _passed(self, request: Callable[[], Answer]) -> Answer:
+    def _passed(self, request: Callable[[], StoreAnswer]) -> StoreAnswer:
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "unsent":
             raise unreachable(self.name, "the request was lost")

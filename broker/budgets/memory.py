@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from broker.budgets import ruling
-from broker.budgets.ruling import Answer, Change, Known, Place, Reservation
+from broker.budgets.ruling import Facts, Growth, HolderPlace, Reservation, StoreAnswer
 from broker.budgets.store import Revoked
 
 
@@ -27,7 +27,7 @@ class MemoryStore:
         self._trees: dict[str, str] = {}
         self._begun: dict[str, str] = {}
         self._counts: dict[str, int] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, HolderPlace] = {}
         self._revoked: dict[str, Revoked] = {}
         self._lock = threading.Lock()
 
@@ -39,7 +39,7 @@ class MemoryStore:
             self._trees[tree], self._begun[tree], self._counts[tree] = "", holder, 0
             return True
 
-    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[Answer, int]:
+    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[StoreAnswer, int]:
         """Begin or go on as a holder; see ``Store``."""
         with self._lock:
             known = self._known(holder, ())
@@ -47,14 +47,14 @@ class MemoryStore:
             self._write(holder, change)
             return answer, base
 
-    def reserve(self, asked: Reservation) -> Answer:
+    def reserve(self, asked: Reservation) -> StoreAnswer:
         """Count a call; see ``Store``."""
         with self._lock:
             answer, change = ruling.reserve(asked, self._known(asked.holder, asked.line))
             self._write(asked.holder, change)
             return answer
 
-    def refund(self, holder: str, number: int) -> Answer:
+    def refund(self, holder: str, number: int) -> StoreAnswer:
         """Take a call back; see ``Store``."""
         with self._lock:
             answer, change = ruling.refund(number, self._known(holder, ()))
@@ -81,11 +81,11 @@ class MemoryStore:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _known(self, holder: str, line: tuple[str, ...]) -> Known:
+    def _known(self, holder: str, line: tuple[str, ...]) -> Facts:
         gone = {link: self._revoked[link].reason for link in line if link in self._revoked}
-        return Known(self._trees, self._counts, gone, self._places.get(holder))
+        return Facts(self._trees, self._counts, gone, self._places.get(holder))
 
-    def _write(self, holder: str, change: Change) -> None:
+    def _write(self, holder: str, change: Growth) -> None:
         for link, more in change.counts.items():
             self._counts[link] = self._counts.get(link, 0) + more
         if change.place is not None:

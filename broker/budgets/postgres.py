@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.budgets import ruling
-from broker.budgets.ruling import Answer, Change, Known, Place, Reservation, Ruled
+from broker.budgets.ruling import Facts, Growth, HolderPlace, Reservation, Ruled, StoreAnswer
 from broker.budgets.store import Revoked, unreachable
 from broker.errors import ConfigError, InputError
 
@@ -99,24 +99,24 @@ class PostgresStore:
 
         return self._asked(work)
 
-    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[Answer, int]:
+    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[StoreAnswer, int]:
         """Begin or go on as a holder; see ``Store``."""
         base = 0
 
-        def ruled(known: Known) -> Ruled:
+        def ruled(known: Facts) -> Ruled:
             nonlocal base
             found, base = ruling.join(holder, at_least, trees, known)
             return found
 
         return self._ruled(holder, (), trees, ruled), base
 
-    def reserve(self, asked: Reservation) -> Answer:
+    def reserve(self, asked: Reservation) -> StoreAnswer:
         """Count a call; see ``Store``."""
         return self._ruled(
             asked.holder, asked.line, asked.trees, lambda known: ruling.reserve(asked, known)
         )
 
-    def refund(self, holder: str, number: int) -> Answer:
+    def refund(self, holder: str, number: int) -> StoreAnswer:
         """Take a call back; see ``Store``."""
         return self._ruled(holder, (), (), lambda known: ruling.refund(number, known))
 
@@ -151,9 +151,9 @@ class PostgresStore:
         holder: str,
         line: tuple[str, ...],
         trees: tuple[str, ...],
-        rule: Callable[[Known], Ruled],
-    ) -> Answer:
-        def work(db: psycopg.Connection[Any]) -> Answer:
+        rule: Callable[[Facts], Ruled],
+    ) -> StoreAnswer:
+        def work(db: psycopg.Connection[Any]) -> StoreAnswer:
             with db.pipeline(), db.transaction():
                 found = [
                     db.execute(text, given)
@@ -166,7 +166,7 @@ class PostgresStore:
                 ]
                 trees_of, places, counts, revoked = [each.fetchall() for each in found]
                 place = _place(places[0]) if places else None
-                known = Known(dict(trees_of), dict(counts), dict(revoked), place)
+                known = Facts(dict(trees_of), dict(counts), dict(revoked), place)
                 answer, change = rule(known)
                 _write(db, holder, change)
             return answer
@@ -222,12 +222,12 @@ _PLACE: Final = (
 )
 
 
-def _place(row: Sequence[Any]) -> Place:
+def _place(row: Sequence[Any]) -> HolderPlace:
     number, held, cost, line, before = row
-    return Place(number, held, cost, tuple(line), tuple(before))
+    return HolderPlace(number, held, cost, tuple(line), tuple(before))
 
 
-def _write(db: psycopg.Connection[Any], holder: str, change: Change) -> None:
+def _write(db: psycopg.Connection[Any], holder: str, change: Growth) -> None:
     for link, more in sorted(change.counts.items()):
         db.execute(
             "insert into broker_links values (%s, %s) on conflict (link) "

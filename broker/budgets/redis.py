@@ -16,7 +16,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
-from broker.budgets.ruling import Answer, Kind, Reservation
+from broker.budgets.ruling import Kind, Reservation, StoreAnswer
 from broker.budgets.store import Revoked, unreachable
 from broker.errors import ConfigError, InputError
 
@@ -102,11 +102,11 @@ class RedisStore:
 
         return self._asked(work)
 
-    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[Answer, int]:
+    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[StoreAnswer, int]:
         """Begin or go on as a holder; see ``Store``."""
         return self._ruled("join", holder, 0, at_least, trees=trees)
 
-    def reserve(self, asked: Reservation) -> Answer:
+    def reserve(self, asked: Reservation) -> StoreAnswer:
         """Count a call; see ``Store``."""
         return self._ruled(
             "reserve",
@@ -119,7 +119,7 @@ class RedisStore:
             limits=asked.limits,
         )[0]
 
-    def refund(self, holder: str, number: int) -> Answer:
+    def refund(self, holder: str, number: int) -> StoreAnswer:
         """Take a call back; see ``Store``."""
         return self._ruled("refund", holder, number, 0)[0]
 
@@ -172,7 +172,7 @@ class RedisStore:
         trees: tuple[str, ...] = (),
         line: tuple[str, ...] = (),
         limits: tuple[int | None, ...] = (),
-    ) -> tuple[Answer, int]:
+    ) -> tuple[StoreAnswer, int]:
         keys = [
             f"{PREFIX}holder:{holder}",
             *map(_tree, trees),
@@ -182,7 +182,7 @@ class RedisStore:
         asked = [request, holder, number, known, cost, len(trees), len(line), *trees, *line]
         asked += ["-" if limit is None else limit for limit in limits]
         kind, base, link, why, *before = self._asked(lambda: self._script(keys, asked))
-        return Answer(_KINDS[kind], tuple(map(int, before)), link, why), int(base)
+        return StoreAnswer(_KINDS[kind], tuple(map(int, before)), link, why), int(base)
 
     def _asked(self, work: Callable[[], T]) -> T:
         try:

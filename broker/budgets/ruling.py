@@ -52,7 +52,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HolderPlace:
     """
     Where a holder is: the last number that was granted to it, and what was counted for it.
 
@@ -68,7 +68,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Facts:
     """
     What a store knows when it is asked; only what the request names.
 
@@ -78,11 +78,11 @@ class Known:
     trees: Mapping[str, str]
     counts: Mapping[str, int]
     revoked: Mapping[str, str]
-    place: Place | None
+    place: HolderPlace | None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoreAnswer:
     """
     What a holder is told.
 
@@ -97,72 +97,72 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Growth:
     """What a store writes: what each count grows by, the holder's new place, the trees lost."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    place: Place | None = None
+    place: HolderPlace | None = None
     lost: Mapping[str, str] = field(default_factory=dict)
 
 
-Ruled = tuple[Answer, Change]
+Ruled = tuple[StoreAnswer, Growth]
 
 
-def reserve(asked: Reservation, known: Known) -> Ruled:
+def reserve(asked: Reservation, known: Facts) -> Ruled:
     """
     Rule on a request to count a call.
 
     >>> ask = Reservation("s", 2, 1, ("a",), ("a",), (5,), 1)
-    >>> reserve(ask, Known({"a": ""}, {"a": 4}, {}, Place(1)))[0].kind
+    >>> reserve(ask, Facts({"a": ""}, {"a": 4}, {}, HolderPlace(1)))[0].kind
     'granted'
-    >>> reserve(ask, Known({"a": ""}, {"a": 5}, {}, Place(1)))[0].kind
+    >>> reserve(ask, Facts({"a": ""}, {"a": 5}, {}, HolderPlace(1)))[0].kind
     'full'
     """
     lost = _lost(asked.trees, known.trees)
     if lost is not None:
-        return lost, Change()
+        return lost, Growth()
     place = known.place
     if place is None or place.number < asked.known:
         return _forgotten(asked.holder, asked.trees)
     if place.number > asked.number:
-        return Answer("stale", why="a later request of this holder was here first"), Change()
+        return StoreAnswer("stale", why="a later request of this holder was here first"), Growth()
     if place.number == asked.number:
         if place.held and place.line == asked.line:
-            return Answer("granted", place.before), Change()
-        return Answer("stale", why="this request was taken back"), Change()
+            return StoreAnswer("granted", place.before), Growth()
+        return StoreAnswer("stale", why="this request was taken back"), Growth()
     back = _unlearned(place, asked.known)
-    free = None if back is None else Place(place.number)
+    free = None if back is None else HolderPlace(place.number)
     grown = dict(back or {})
     for link in asked.line:
         if link in known.revoked:
-            return Answer("revoked", link=link, why=known.revoked[link]), Change(grown, free)
+            return StoreAnswer("revoked", link=link, why=known.revoked[link]), Growth(grown, free)
     before = tuple([known.counts.get(link, 0) + grown.get(link, 0) for link in asked.line])
     for limit, count in zip(asked.limits, before, strict=True):
         if limit is not None and count + asked.cost > limit:
-            return Answer("full", before), Change(grown, free)
+            return StoreAnswer("full", before), Growth(grown, free)
     for link in asked.line:
         grown[link] = grown.get(link, 0) + asked.cost
-    taken = Place(asked.number, True, asked.cost, asked.line, before)
-    return Answer("granted", before), Change(grown, taken)
+    taken = HolderPlace(asked.number, True, asked.cost, asked.line, before)
+    return StoreAnswer("granted", before), Growth(grown, taken)
 
 
-def refund(number: int, known: Known) -> Ruled:
+def refund(number: int, known: Facts) -> Ruled:
     """
     Rule on taking back the call of that number, whether it has arrived or not.
 
-    >>> refund(2, Known({}, {"a": 1}, {}, Place(2, True, 1, ("a",), (0,))))[1].counts
+    >>> refund(2, Facts({}, {"a": 1}, {}, HolderPlace(2, True, 1, ("a",), (0,))))[1].counts
     {'a': -1}
     """
     place = known.place
     if place is None or place.number > number:
-        return Answer("stale", why="a later request of this holder was here first"), Change()
+        return StoreAnswer("stale", why="a later request of this holder was here first"), Growth()
     if place.number < number:
         # It has not arrived and never counts now: what comes with this number comes late.
-        return Answer("granted"), Change(place=Place(number))
-    return Answer("granted"), Change(_given_back(place), Place(number))
+        return StoreAnswer("granted"), Growth(place=HolderPlace(number))
+    return StoreAnswer("granted"), Growth(_given_back(place), HolderPlace(number))
 
 
-def join(holder: str, at_least: int, trees: tuple[str, ...], known: Known) -> tuple[Ruled, int]:
+def join(holder: str, at_least: int, trees: tuple[str, ...], known: Facts) -> tuple[Ruled, int]:
     """
     Rule on a holder that begins to ask, or goes on after its process ended.
 
@@ -177,41 +177,44 @@ def join(holder: str, at_least: int, trees: tuple[str, ...], known: Known) -> tu
     Returns:
         The ruling, and the number above which the holder goes on.
 
-    >>> join("s", 0, ("a",), Known({"a": ""}, {}, {}, None))[1] == RUN
+    >>> join("s", 0, ("a",), Facts({"a": ""}, {}, {}, None))[1] == RUN
     True
     """
     lost = _lost(trees, known.trees)
     if lost is not None:
-        return (lost, Change()), 0
+        return (lost, Growth()), 0
     place = known.place
     if (0 if place is None else place.number) < at_least:
         return _forgotten(holder, trees), 0
     if place is None:
-        return (Answer("granted"), Change(place=Place(RUN))), RUN
+        return (StoreAnswer("granted"), Growth(place=HolderPlace(RUN))), RUN
     base = (place.number // RUN + 1) * RUN
-    return (Answer("granted"), Change(_unlearned(place, at_least) or {}, Place(base))), base
+    return (
+        StoreAnswer("granted"),
+        Growth(_unlearned(place, at_least) or {}, HolderPlace(base)),
+    ), base
 
 
-def _lost(trees: tuple[str, ...], known: Mapping[str, str]) -> Answer | None:
+def _lost(trees: tuple[str, ...], known: Mapping[str, str]) -> StoreAnswer | None:
     for tree in trees:
         if tree not in known:
-            return Answer("lost", link=tree, why="nothing is known of its counts")
+            return StoreAnswer("lost", link=tree, why="nothing is known of its counts")
         if known[tree]:
-            return Answer("lost", link=tree, why=known[tree])
+            return StoreAnswer("lost", link=tree, why=known[tree])
     return None
 
 
 def _forgotten(holder: str, trees: tuple[str, ...]) -> Ruled:
     why = f"calls of `{holder}` that were counted are not there any more"
-    return Answer("lost", link=trees[0] if trees else "", why=why), Change(
+    return StoreAnswer("lost", link=trees[0] if trees else "", why=why), Growth(
         lost=dict.fromkeys(trees, why)
     )
 
 
-def _unlearned(place: Place, settled: int) -> dict[str, int] | None:
+def _unlearned(place: HolderPlace, settled: int) -> dict[str, int] | None:
     """Return what to take back where the last call was granted and its holder never learned so."""
     return _given_back(place) if place.held and place.number > settled else None
 
 
-def _given_back(place: Place) -> dict[str, int]:
+def _given_back(place: HolderPlace) -> dict[str, int]:
     return dict.fromkeys(place.line, -place.cost) if place.held else {}

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from broker.budget import UNTOLD, Counts, Judge, Limits, Witness, unwitnessed
-from broker.budgets.ruling import Answer, Reservation
+from broker.budgets.ruling import Reservation, StoreAnswer
 from broker.budgets.store import UNREACHABLE, Revoked, Store
 from broker.calls import Decision, Refusal
 from broker.errors import StoreError
@@ -214,7 +214,7 @@ def _head(ticket: str) -> str:
     return f"ticket {ticket} was revoked: "
 
 
-def _refused(answer: Answer, judge: Judge) -> Decision:
+def _refused(answer: StoreAnswer, judge: Judge) -> Decision:
     if answer.kind == "full":
         decision = judge(answer.before)
         return UNTOLD if decision.allowed else decision
@@ -223,7 +223,7 @@ def _refused(answer: Answer, judge: Judge) -> Decision:
     return _untold(_lost(answer).message)
 
 
-def _lost(answer: Answer) -> StoreError:
+def _lost(answer: StoreAnswer) -> StoreError:
     if answer.kind == "stale":
         return StoreError(f"the shared budget was asked out of turn: {answer.why}")
     return StoreError(

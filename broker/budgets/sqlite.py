@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from broker.budgets import ruling
-from broker.budgets.ruling import Answer, Change, Known, Place, Reservation, Ruled
+from broker.budgets.ruling import Facts, Growth, HolderPlace, Reservation, Ruled, StoreAnswer
 from broker.budgets.store import Revoked, unreachable
 from broker.errors import StoreError, UnverifiableError
 from broker.receipt import disk
@@ -92,24 +92,24 @@ class SqliteStore:
             db.execute("insert into links values (?, 0)", (tree,))
             return True
 
-    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[Answer, int]:
+    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[StoreAnswer, int]:
         """Begin or go on as a holder; see ``Store``."""
         base = 0
 
-        def ruled(known: Known) -> Ruled:
+        def ruled(known: Facts) -> Ruled:
             nonlocal base
             found, base = ruling.join(holder, at_least, trees, known)
             return found
 
         return self._ruled(holder, (), trees, ruled), base
 
-    def reserve(self, asked: Reservation) -> Answer:
+    def reserve(self, asked: Reservation) -> StoreAnswer:
         """Count a call; see ``Store``."""
         return self._ruled(
             asked.holder, asked.line, asked.trees, lambda known: ruling.reserve(asked, known)
         )
 
-    def refund(self, holder: str, number: int) -> Answer:
+    def refund(self, holder: str, number: int) -> StoreAnswer:
         """Take a call back; see ``Store``."""
         return self._ruled(holder, (), (), lambda known: ruling.refund(number, known))
 
@@ -138,10 +138,10 @@ class SqliteStore:
         holder: str,
         line: tuple[str, ...],
         trees: tuple[str, ...],
-        rule: Callable[[Known], Ruled],
-    ) -> Answer:
+        rule: Callable[[Facts], Ruled],
+    ) -> StoreAnswer:
         with self._step() as db:
-            known = Known(
+            known = Facts(
                 dict(db.execute(_TREES, (json.dumps(trees),))),
                 _counts(db, line),
                 {each.ticket: each.reason for each in _revoked(db, line).values()},
@@ -197,15 +197,15 @@ def _revoked(db: sqlite3.Connection, line: tuple[str, ...]) -> dict[str, Revoked
     return {ticket: Revoked(ticket, reason, at) for ticket, reason, at in rows}
 
 
-def _place(db: sqlite3.Connection, holder: str) -> Place | None:
+def _place(db: sqlite3.Connection, holder: str) -> HolderPlace | None:
     row = db.execute("select * from holders where holder = ?", (holder,)).fetchone()
     if row is None:
         return None
     _, number, held, cost, line, before = row
-    return Place(number, bool(held), cost, tuple(json.loads(line)), tuple(json.loads(before)))
+    return HolderPlace(number, bool(held), cost, tuple(json.loads(line)), tuple(json.loads(before)))
 
 
-def _write(db: sqlite3.Connection, holder: str, change: Change) -> None:
+def _write(db: sqlite3.Connection, holder: str, change: Growth) -> None:
     db.executemany(
         "insert into links values (?, ?) on conflict (link) do update set calls = calls + ?",
         [(link, more, more) for link, more in change.counts.items()],

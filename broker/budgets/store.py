@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from broker.budgets.ruling import Answer, Reservation
+from broker.budgets.ruling import Reservation, StoreAnswer
 from broker.errors import StoreError
 
 UNREACHABLE: Final = "store.unreachable"  # the code of what another try may mend
@@ -38,15 +38,15 @@ class Store(Protocol):
         """Make a tree with no calls counted; false: there is one, made by another holder."""
         ...
 
-    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[Answer, int]:
+    def join(self, holder: str, at_least: int, trees: tuple[str, ...]) -> tuple[StoreAnswer, int]:
         """Begin or go on as a holder; see ``ruling.join``."""
         ...
 
-    def reserve(self, asked: Reservation) -> Answer:
+    def reserve(self, asked: Reservation) -> StoreAnswer:
         """Count a call; see ``ruling.reserve``."""
         ...
 
-    def refund(self, holder: str, number: int) -> Answer:
+    def refund(self, holder: str, number: int) -> StoreAnswer:
         """Take a call back; see ``ruling.refund``."""
         ...
 

@@ -7,31 +7,31 @@ from dataclasses import replace
 import pytest
 
 from broker.budgets import ruling
-from broker.budgets.ruling import RUN, Answer, Change, Known, Place, Reservation
+from broker.budgets.ruling import RUN, Facts, Growth, HolderPlace, Reservation, StoreAnswer
 
 ASKED = Reservation("s", RUN + 2, RUN + 1, ("r", "a"), ("r",), (5, None), 2)
-KNOWN = Known({"r": ""}, {"r": 3, "a": 1}, {}, Place(RUN + 1, True, 1, ("r",), (2,)))
+KNOWN = Facts({"r": ""}, {"r": 3, "a": 1}, {}, HolderPlace(RUN + 1, True, 1, ("r",), (2,)))
 
 
 def test_a_call_is_counted_for_its_whole_line() -> None:
     """Each link grows by the cost in one change, and the holder's place says what was counted."""
     answer, change = ruling.reserve(ASKED, KNOWN)
-    assert answer == Answer("granted", (3, 1))
-    assert change == Change({"r": 2, "a": 2}, Place(RUN + 2, True, 2, ("r", "a"), (3, 1)))
+    assert answer == StoreAnswer("granted", (3, 1))
+    assert change == Growth({"r": 2, "a": 2}, HolderPlace(RUN + 2, True, 2, ("r", "a"), (3, 1)))
 
 
 def test_one_more_than_the_number_is_refused_and_costs_nothing() -> None:
     """Where any link's number would be passed, no count changes, and the counts are told."""
     answer, change = ruling.reserve(replace(ASKED, limits=(4, None)), KNOWN)
-    assert answer == Answer("full", (3, 1))
-    assert change == Change()
+    assert answer == StoreAnswer("full", (3, 1))
+    assert change == Growth()
 
 
 def test_a_request_that_comes_again_counts_once() -> None:
     """After a lost answer the same number is granted with the same counts, and nothing changes."""
     _, change = ruling.reserve(ASKED, KNOWN)
     again = replace(KNOWN, place=change.place, counts={"r": 99, "a": 99})
-    assert ruling.reserve(ASKED, again) == (Answer("granted", (3, 1)), Change())
+    assert ruling.reserve(ASKED, again) == (StoreAnswer("granted", (3, 1)), Growth())
 
 
 def test_a_number_is_never_used_for_another_call() -> None:
@@ -39,19 +39,19 @@ def test_a_number_is_never_used_for_another_call() -> None:
     _, change = ruling.reserve(ASKED, KNOWN)
     other = replace(ASKED, line=("r",), limits=(5,))
     answer, changed = ruling.reserve(other, replace(KNOWN, place=change.place))
-    assert (answer.kind, changed) == ("stale", Change())
+    assert (answer.kind, changed) == ("stale", Growth())
 
 
 def test_what_comes_late_counts_nothing() -> None:
     """A request behind one that came after it changes nothing."""
-    answer, change = ruling.reserve(ASKED, replace(KNOWN, place=Place(RUN + 3)))
-    assert (answer.kind, change) == ("stale", Change())
+    answer, change = ruling.reserve(ASKED, replace(KNOWN, place=HolderPlace(RUN + 3)))
+    assert (answer.kind, change) == ("stale", Growth())
 
 
 @pytest.mark.parametrize("why", ["granted", "full", "revoked"])
 def test_what_nobody_learned_of_is_taken_back(why: str) -> None:
     """A grant whose answer was lost is taken back by the next request, whatever becomes of that."""
-    unlearned = Place(RUN + 1, True, 3, ("r", "b"), (0, 0))
+    unlearned = HolderPlace(RUN + 1, True, 3, ("r", "b"), (0, 0))
     known = replace(KNOWN, place=unlearned)
     asked = replace(ASKED, known=RUN, limits=(1 if why == "full" else 5, None))
     if why == "revoked":
@@ -67,26 +67,26 @@ def test_what_nobody_learned_of_is_taken_back(why: str) -> None:
 def test_a_revoked_link_stops_all_below_it() -> None:
     """The first link that is revoked is named, with its reason."""
     answer, change = ruling.reserve(ASKED, replace(KNOWN, revoked={"a": "enough"}))
-    assert answer == Answer("revoked", link="a", why="enough")
-    assert change == Change()
+    assert answer == StoreAnswer("revoked", link="a", why="enough")
+    assert change == Growth()
 
 
 @pytest.mark.parametrize(
     "known",
     [
-        replace(KNOWN, place=Place(RUN)),
+        replace(KNOWN, place=HolderPlace(RUN)),
         replace(KNOWN, place=None),
     ],
 )
-def test_counts_that_are_not_there_any_more_lose_the_tree(known: Known) -> None:
+def test_counts_that_are_not_there_any_more_lose_the_tree(known: Facts) -> None:
     """Where a holder knows of more than the store, the tree is lost, for all who count there."""
     answer, change = ruling.reserve(ASKED, known)
     assert answer.kind == "lost"
     assert set(change.lost) == {"r"}
     after = replace(KNOWN, trees={"r": change.lost["r"]})
     assert ruling.reserve(ASKED, after) == (
-        Answer("lost", link="r", why=change.lost["r"]),
-        Change(),
+        StoreAnswer("lost", link="r", why=change.lost["r"]),
+        Growth(),
     )
 
 
@@ -98,11 +98,11 @@ def test_a_tree_that_is_not_there_allows_nothing() -> None:
 
 def test_a_call_is_taken_back_once() -> None:
     """Taking back a second time, or one that a later request followed, changes no count."""
-    held = Place(RUN + 2, True, 2, ("r", "a"), (3, 1))
+    held = HolderPlace(RUN + 2, True, 2, ("r", "a"), (3, 1))
     answer, change = ruling.refund(RUN + 2, replace(KNOWN, place=held))
     assert (answer.kind, change.counts) == ("granted", {"r": -2, "a": -2})
     assert ruling.refund(RUN + 2, replace(KNOWN, place=change.place))[1].counts == {}
-    assert ruling.refund(RUN + 1, replace(KNOWN, place=held))[1] == Change()
+    assert ruling.refund(RUN + 1, replace(KNOWN, place=held))[1] == Growth()
 
 
 def test_what_is_taken_back_before_it_arrives_never_counts() -> None:

@@ -34,6 +34,7 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
+from broker.sessions.counting import debited
 from broker.sessions.custody import FIRST
 from broker.sessions.ground import Ground, Outside, again, begin
 from broker.sessions.grouped import Grouped
@@ -41,6 +42,7 @@ from broker.sessions.holding import InHand
 from broker.sessions.jointly import check_all
 from broker.sessions.minting import replace_root
 from broker.sessions.records import Data, closed, decision_data
+from broker.sessions.revoking import Revoking
 from broker.sessions.testimony import Testimony
 from broker.ticket import Ticket
 
@@ -64,8 +66,8 @@ class Session(Grouped, Testimony):
         self._ground, self._untold = ground, []
         self._receipt, self._custody = ground.receipt, ground.custody
         self._latest, self._over = ground.at, ""
-        self._tickets = InHand(ground.custody, self._derived)
-        self._lock = threading.RLock()
+        self._tickets, self._lock = InHand(ground.custody, self._derived), threading.RLock()
+        self._revoking = Revoking(ground.revocations, self._append)
 
     # ── how a session comes to be ──
 
@@ -84,6 +86,7 @@ class Session(Grouped, Testimony):
         auditor: AuditorKey | None = None,
         conceal: Sequence[str] = (),
         after: Mapping[str, str] | None = None,
+        handed: str | None = None,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -101,6 +104,7 @@ class Session(Grouped, Testimony):
             auditor: makes the receipt forward-secure, for whoever holds the private half.
             conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
             after: names the session that this one follows; see ``broker.sessions.following``.
+            handed: a ticket of another session, narrowed here; see ``broker.sessions.handing``.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -111,7 +115,7 @@ class Session(Grouped, Testimony):
         ground = begin(
             texts, workspace=workspace, home=home, intent=intent, agent=agent, own=own,
             outside=given, needs_enforcement=needs_enforcement, auditor=auditor, conceal=conceal,
-            after=after,
+            after=after, handed=handed,
         )  # fmt: skip
         session = cls(ground)
         ticket, at = session.ticket, ground.at
@@ -239,7 +243,9 @@ class Session(Grouped, Testimony):
 
         def witness(decision: Decision, guard: TicketGuard | None) -> Decision:
             holder = guard.ticket.id if guard else ""
+            self._revoking.record(decision, at)
             data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=actor)
+            data |= debited(decision, guard)
             if also := [each.ticket.id for each in guards if each is not guard]:
                 data["also"] = also
             entry = self._append("decision", data, at, durable=durable)
@@ -257,7 +263,9 @@ class Session(Grouped, Testimony):
             else:
                 try:
                     guards = self._tickets.guards(call, ticket, actor, among, at, again=again)
-                    met = self._tickets.stands(call, ticket, at, call_id) if again else None
+                    veto = veto or self._revoking.look(guards, unsettled=again)
+                    asks = again and not veto
+                    met = self._tickets.stands(call, ticket, at, call_id) if asks else None
                 except BrokerError as error:
                     decision = witness(closed(str(error)), None)
                 else:

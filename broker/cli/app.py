@@ -22,6 +22,7 @@ from broker.cli import (
     receiptgroup,
     record,
     replay,
+    revoke,
     run,
     runsgroup,
     scope,
@@ -56,6 +57,7 @@ ORDER = (
     "serve",
     "check",
     "answer",
+    "revoke",
     "scope",
     "policy",
     "catalog",
@@ -134,6 +136,7 @@ app.command(
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.command("answer", epilog=answer.EXAMPLES)(answer.answer)
+app.command("revoke", epilog=revoke.EXAMPLES)(revoke.revoke)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")

@@ -54,6 +54,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "config",
         "project",
         "budget",
+        "budgets.",
         "guard",
         "intent",
         "events",

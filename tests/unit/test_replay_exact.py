@@ -10,8 +10,9 @@ import pytest
 from broker.capture.treestore import git_program
 from broker.errors import InputError
 from broker.loopback.server import LoopbackModel
-from broker.replay.exact import NO_KEY, ReplayOutcome, _command, _environ, _is_past
+from broker.replay.exact import NO_KEY, _command, _environ, _is_past
 from broker.replay.isolation import Isolation
+from broker.replay.outcome import ReplayOutcome
 from broker.trace.reader import RunReader
 from broker.trace.runs import every
 from tests.replaykit import SCRIPT, Recorder

@@ -34,6 +34,7 @@ Examples:
   broker replay run_9f2c --live-tools             shells and MCP servers run again
   broker replay run_9f2c --from 40                the recording up to event 40, then the model
   broker replay run_9f2c --from 40 --model claude-haiku-4-5 --into ../other
+  broker replay run_9f2c --from 40 --model openai/gpt-5        another provider's, translated
 
 \b
 The agent is started as it was started then, in a scratch folder, and asks the recording in place of

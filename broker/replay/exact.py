@@ -33,6 +33,7 @@ from broker.agents.adapter import Adapter, Launch
 from broker.capture.alone import record
 from broker.capture.begin import Recorded
 from broker.capture.recording import Recording
+from broker.config import load_config
 from broker.errors import InputError, TraceError
 from broker.home import Home
 from broker.launch import run as launched
@@ -47,6 +48,7 @@ from broker.replay.playback import Playback
 from broker.replay.repository import repository
 from broker.replay.seen import SeenRun
 from broker.replay.serving import ReplayServer
+from broker.replay.translation.other import OtherModel, other_model
 from broker.replay.watching import NO_KEY, Replaying
 from broker.service.client import REPLAY_VARIABLE
 from broker.trace.about import Parent
@@ -119,11 +121,13 @@ def replay(
 
     Raises:
         InputError: the run cannot be played again; nothing was started.
+        CapabilityError: the other provider's key is missing; nothing was started.
         LaunchError: its command cannot be started.
         TraceError: it cannot be read, or the replay cannot be recorded.
     """
     manifest = again.reader.manifest
     command = _command(manifest.argv)
+    other = _other(again.fork, home, environ)
     scratch = _scratch(again.into)
     place = Path(tempfile.mkdtemp(prefix="broker-results-"))
     try:
@@ -134,10 +138,12 @@ def replay(
             Streams(stderr).say(lacks)
         isolation = cut_off(scratch, manifest.cwd, network=again.offline)
         here = manifest.cwd if isolation.in_place else os.path.realpath(scratch)
-        given = _environ(environ, here, offline=again.offline)
+        # Another provider's model is asked by us, under a key that the agent does not get.
+        keyless = again.offline or other is not None
+        given = _environ(environ, here, offline=keyless)
         if again.given:
             given[REPLAY_VARIABLE] = os.fspath(place / "ask")
-        playing = _Playing(again, given, here, scratch)
+        playing = _Playing(again, given, (here, scratch), other)
         words = [word.replace(manifest.cwd, here) for word in command]
         about = _About(home, given, Path(here), stderr, quiet)
         code = _start(words, again.session, playing, about)
@@ -146,6 +152,13 @@ def replay(
         shutil.rmtree(place, ignore_errors=True)
         if again.into is None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _other(fork: Fork | None, home: Home, environ: Mapping[str, str]) -> OtherModel | None:
+    """Return the model of another provider that a fork names, if it names one."""
+    if fork is None or not fork.model:
+        return None
+    return other_model(fork.model, load_config(home.config).models, environ)
 
 
 def _repository(manifest: Manifest, scratch: Path) -> str:
@@ -175,18 +188,23 @@ def _scratch(into: Path | None) -> Path:
 class _Playing:
     """The playback of one replay, and the recording that is made of it."""
 
-    def __init__(self, again: Again, environ: Mapping[str, str], here: str, scratch: Path) -> None:
+    def __init__(
+        self,
+        again: Again,
+        environ: Mapping[str, str],
+        places: tuple[str, Path],
+        other: OtherModel | None = None,
+    ) -> None:
         self.manifest = again.reader.manifest
         self._again = again
         self._live = (
-            LiveModels(environ, again.fork.model if again.fork else "")
+            LiveModels(environ, again.fork.model if again.fork else "", other)
             if again.fork is not None or again.loose
             else None
         )
         self._sid = again.session.name if again.session is not None else ""
         self._home = environ.get("HOME", "")
-        self._here = here
-        self._scratch = scratch
+        self._here, self._scratch = places
         self._ask = environ.get(REPLAY_VARIABLE, "")
         self._playback: Playback | None = None
         self._replaying: Replaying | None = None

@@ -58,6 +58,8 @@ class Replaying:
         self._server = make(self._told)
         self.results = None if results is None else results(self._result)
         self._live = live
+        if live is not None:
+            live.told = self._translated
         self._loose = loose
         self._lock = threading.Lock()
 
@@ -147,3 +149,8 @@ class Replaying:
         attrs = {"kind": kind, "severity": NAMES[rung], "expected": seq, "why": why}
         with suppress(TraceError):
             self.recording.event("divergence", attrs)
+
+    def _translated(self, attrs: Mapping[str, object]) -> None:
+        """Tell of a request that another provider's model was asked."""
+        with suppress(TraceError):
+            self.recording.event("note", attrs)

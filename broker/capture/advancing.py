@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,13 @@ class Advanced:
     left: tuple[str, ...] = ()
 
 
-def advance(store: Path, before: str, after: str, into: Path) -> Advanced:
+def advance(
+    store: Path,
+    before: str,
+    after: str,
+    into: Path,
+    leave: Callable[[bytes], bool] = lambda _: False,
+) -> Advanced:
     """
     Bring a folder that is as one snapshot says to what a later one says.
 
@@ -58,6 +64,7 @@ def advance(store: Path, before: str, after: str, into: Path) -> Advanced:
         before: the earlier tree, a name of 40 hex digits.
         after: the later one.
         into: the folder.
+        leave: whether a path is not to be touched.
 
     Raises:
         TraceError: the store does not hold both trees, or the folder is gone.
@@ -65,7 +72,7 @@ def advance(store: Path, before: str, after: str, into: Path) -> Advanced:
     git = git_program()
     if git is None:
         raise TraceError("there is no `git` to read the snapshots with")
-    rows = list(_rows(git, store, before, after))
+    rows = [row for row in _rows(git, store, before, after) if not leave(row[2])]
     if not rows:
         return Advanced()
     try:

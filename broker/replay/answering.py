@@ -20,7 +20,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from broker.replay.results import RecordedShells, ResultsTally, ShellAnswer
 from broker.replay.servers import RecordedServers
 from broker.service.peer import is_own
 from broker.trace.format import Event
+from broker.trace.linking import bare_command, commands_of
 from broker.trace.reader import RunReader
 
 REFUSED_CODE: Final = 126  # as of a command that was found and cannot be run
@@ -50,6 +51,10 @@ class RecordedTrees:
     """
     The workspace of a run at the beginning of each turn, and a folder that follows it.
 
+    What an agent does by itself it does again, so the folder follows only where a shell's result
+    was given. A snapshot may have been late, and hold what its turn's own calls did already: what
+    those name is left to them.
+
     Args:
         reader: the run.
         folder: the folder, which is as the first snapshot says; None where nothing is to follow.
@@ -62,38 +67,72 @@ class RecordedTrees:
         self._lock = threading.Lock()
         self._trees: list[tuple[int, str]] = []
         self._turns: dict[int, int] = {}
+        self._late: set[int] = set()
+        self._named: dict[int, list[bytes]] = {}
+        self._owed = -1  # the turn of the last shell whose result was given
+        self._at = 0
+        answered: set[int] = set()
         for event in reader.stream():
             if event.type == "fs.snapshot" and event.text("tree"):
                 self._trees.append((_turn(event), event.text("tree")))
+                self._late |= {event.turn} & answered
             elif event.type == "model.request":
                 self._turns[event.seq] = event.turn
-        self._at = 0
+            elif event.type == "model.response":
+                answered.add(event.turn)
+            elif event.type == "tool.call":
+                texts = self._named.setdefault(event.turn, [])
+                texts += map(os.fsencode, _texts(reader.payload(event)))
+
+    def served(self, turn: int, *, last: bool) -> None:
+        """Note that a shell's result was given; with the last one of a turn, follow it."""
+        with self._lock:
+            self._owed = max(self._owed, turn)
+            self._at = max(self._at, self._index(turn))
+        if last:
+            later = [begins for begins, _ in self._trees if begins > turn]
+            self._reach(min(later, default=turn))
 
     def asked(self, seq: int) -> None:
-        """Bring the folder to what it was when a recorded request was made."""
-        self.reach(self._turns.get(seq, 0))
+        """Follow to where a recorded request was made, if a shell's result was given before it."""
+        turn = self._turns.get(seq, 0)
+        if 0 <= self._owed < turn:
+            self._reach(turn)
 
-    def reach(self, turn: int) -> None:
+    def _index(self, turn: int) -> int:
+        return max((n for n, (begins, _) in enumerate(self._trees) if begins <= turn), default=0)
+
+    def _reach(self, turn: int) -> None:
         """Bring the folder to what it was when a turn began; never back."""
         if self._folder is None:
             return
         with self._lock:
-            reached = [n for n, (begins, _) in enumerate(self._trees) if begins <= turn]
-            to = max(reached, default=0)
+            to = self._index(turn)
             if to <= self._at or self.lost:
                 return
             before, after = self._trees[self._at][1], self._trees[to][1]
+            named = self._named.get(turn, ()) if turn in self._late else ()
             try:
                 if before != after:
-                    advance(self._store, before, after, self._folder)
+                    leave = partial(_named_in, named)
+                    advance(self._store, before, after, self._folder, leave)
             except TraceError as error:
                 self.lost = str(error)
             self._at = to
+            self._owed = -1
 
-    def reach_next(self, turn: int) -> None:
-        """Bring the folder to what it was when the turn behind this one began."""
-        later = [begins for begins, _ in self._trees if begins > turn]
-        self.reach(min(later, default=turn))
+
+def _texts(arguments: object) -> Iterator[str]:
+    """Yield the texts of a call's own arguments that are no command."""
+    if isinstance(arguments, Mapping):
+        commands = commands_of(arguments)
+        for value in arguments.values():
+            if isinstance(value, str) and bare_command(value) not in commands:
+                yield value
+
+
+def _named_in(texts: Iterable[bytes], path: bytes) -> bool:
+    return any(path in text for text in texts)
 
 
 def _turn(event: Event) -> int:
@@ -222,8 +261,7 @@ class ResultsServer:
             return (b"exit %d 0" % REFUSED_CODE, b"", why.encode("utf-8", "surrogateescape"))
         if not found.same:
             self._diverged("shell", 2, kept.seq, "it began in another folder")
-        if self._shells.ends_turn(kept):
-            self.trees.reach_next(kept.turn)
+        self.trees.served(kept.turn, last=self._shells.ends_turn(kept))
         return (_ended(found), kept.stdout, kept.stderr)
 
     def _message(self, name: bytes, raw: bytes) -> tuple[bytes, ...]:

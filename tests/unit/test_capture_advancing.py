@@ -64,6 +64,10 @@ def test_what_is_there_already_is_not_written(trees: tuple[Path, str, str], tmp_
     assert advance(store, before, after, into) == Advanced()
     assert (into / "other.sh").stat().st_mtime_ns == at
     assert advance(store, after, after, into) == Advanced()
+    fresh = tmp_path / "fresh"
+    restore(store, before, fresh)
+    assert advance(store, before, after, fresh, lambda path: path != b"other.sh") == Advanced(1)
+    assert (fresh / "old/x.txt").exists()
 
 
 def test_no_link_is_followed(trees: tuple[Path, str, str], tmp_path: Path) -> None:

@@ -38,15 +38,15 @@ def test_a_question_is_read_as_it_was_spelled(asked: ModelQuestion) -> None:
 def test_an_answer_is_read_as_it_was_told(pieces: list[AnswerPiece]) -> None:
     """A stream and a whole answer come to the same text, calls, end and counts."""
     telling, hearing, reader = (
-        anthropic.Telling("m", ToolNames(())),
-        anthropic.Hearing(),
+        anthropic.MessagesTelling("m", ToolNames(())),
+        anthropic.MessagesHearing(),
         EventReader(),
     )
     told = b"".join(map(telling.tell, pieces))
     heard = [p for e in reader.feed(told) for p in hearing.event(json.loads(e.data))]
     assert summed(heard) == summed(pieces)
-    whole = anthropic.Telling("m", ToolNames(())).document(pieces)
-    assert summed(anthropic.Hearing().document(whole)) == summed(pieces)
+    whole = anthropic.MessagesTelling("m", ToolNames(())).document(pieces)
+    assert summed(anthropic.MessagesHearing().document(whole)) == summed(pieces)
 
 
 def test_what_cannot_be_carried_is_named_or_an_error() -> None:
@@ -86,7 +86,7 @@ def test_results_come_first_and_there_are_two_who_speak() -> None:
 def test_an_error_in_a_stream_is_heard() -> None:
     """What the provider says went wrong is passed on as that."""
     event = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    assert anthropic.Hearing().event(event) == [AnswerBroke("overloaded_error", "busy")]
-    assert b"overloaded_error" in anthropic.Telling("m", ToolNames(())).tell(
+    assert anthropic.MessagesHearing().event(event) == [AnswerBroke("overloaded_error", "busy")]
+    assert b"overloaded_error" in anthropic.MessagesTelling("m", ToolNames(())).tell(
         AnswerBroke("overloaded_error", "busy")
     )

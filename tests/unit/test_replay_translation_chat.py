@@ -34,14 +34,14 @@ def test_a_question_is_read_as_it_was_spelled(asked: ModelQuestion) -> None:
 @given(answers())
 def test_an_answer_is_read_as_it_was_told(pieces: list[AnswerPiece]) -> None:
     """A stream and a whole answer come to the same text, calls, end and counts."""
-    hearing = chat.Hearing()
-    told = b"".join(map(chat.Telling("m", ToolNames(())).tell, pieces))
+    hearing = chat.CompletionsHearing()
+    told = b"".join(map(chat.CompletionsTelling("m", ToolNames(())).tell, pieces))
     events = [e.data for e in EventReader().feed(told)]
     assert events.pop() == b"[DONE]"
     heard = [p for e in [*map(json.loads, events), {"done": True}] for p in hearing.event(e)]
     assert summed(heard) == summed(pieces)
-    whole = chat.Telling("m", ToolNames(())).document(pieces)
-    assert summed(chat.Hearing().document(whole)) == summed(pieces)
+    whole = chat.CompletionsTelling("m", ToolNames(())).document(pieces)
+    assert summed(chat.CompletionsHearing().document(whole)) == summed(pieces)
 
 
 def test_a_result_with_an_image_has_no_place() -> None:
@@ -65,6 +65,6 @@ def test_a_tool_with_a_grammar_takes_a_text() -> None:
 def test_an_error_is_heard() -> None:
     """An answer that holds an error, or nothing, is none."""
     error = {"error": {"code": "rate_limit", "message": "slow"}}
-    assert chat.Hearing().event(error) == [AnswerBroke("rate_limit", "slow")]
-    (empty,) = chat.Hearing().document({})
+    assert chat.CompletionsHearing().event(error) == [AnswerBroke("rate_limit", "slow")]
+    (empty,) = chat.CompletionsHearing().document({})
     assert isinstance(empty, AnswerBroke)

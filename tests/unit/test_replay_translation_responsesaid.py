@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 
 from broker.mcp.sse import EventReader
-from broker.replay.translation.responsesaid import Hearing, Telling
+from broker.replay.translation.responsesaid import ResponsesHearing, ResponsesTelling
 from broker.replay.translation.talk import (
     AnswerBegan,
     AnswerBroke,
@@ -29,13 +29,13 @@ def _events(told: bytes) -> list[dict[str, Any]]:
 @given(answers())
 def test_an_answer_is_read_as_it_was_told(pieces: list[AnswerPiece]) -> None:
     """A stream and a whole answer come to the same text, calls, end and counts, in order."""
-    events = _events(b"".join(map(Telling("m", ToolNames(())).tell, pieces)))
-    hearing = Hearing()
+    events = _events(b"".join(map(ResponsesTelling("m", ToolNames(())).tell, pieces)))
+    hearing = ResponsesHearing()
     assert summed([p for e in events for p in hearing.event(e)]) == summed(pieces)
     assert [each["sequence_number"] for each in events] == list(range(len(events)))
-    whole = Telling("m", ToolNames(())).document(pieces)
+    whole = ResponsesTelling("m", ToolNames(())).document(pieces)
     assert whole == events[-1]["response"]
-    assert summed(Hearing().document(whole)) == summed(pieces)
+    assert summed(ResponsesHearing().document(whole)) == summed(pieces)
 
 
 def test_tools_get_what_they_take() -> None:
@@ -50,7 +50,9 @@ def test_tools_get_what_they_take() -> None:
     pieces: list[AnswerPiece] = [AnswerBegan("a")]
     for at, (name, _) in enumerate(names.told()):
         pieces += [CallBegan(at, f"c{at}", name), CallCame(at, given_[at])]
-    events = _events(b"".join(map(Telling("m", names).tell, [*pieces, AnswerEnded("tools")])))
+    events = _events(
+        b"".join(map(ResponsesTelling("m", names).tell, [*pieces, AnswerEnded("tools")]))
+    )
     done = [e["item"] for e in events if e["type"] == "response.output_item.done"]
     patch, shell, look = done
     assert (patch["type"], patch["input"]) == ("custom_tool_call", "*** Begin")
@@ -61,18 +63,18 @@ def test_tools_get_what_they_take() -> None:
 def test_a_failure_is_heard_and_told() -> None:
     """A response that failed is none."""
     broke = AnswerBroke("server_error", "no")
-    (event,) = _events(Telling("m", ToolNames(())).tell(broke))
+    (event,) = _events(ResponsesTelling("m", ToolNames(())).tell(broke))
     assert event["type"] == "response.failed"
-    assert Hearing().event(event) == [broke]
+    assert ResponsesHearing().event(event) == [broke]
     error = {"type": "error", "code": "rate_limit", "message": "slow"}
-    assert Hearing().event(error) == [AnswerBroke("rate_limit", "slow")]
+    assert ResponsesHearing().event(error) == [AnswerBroke("rate_limit", "slow")]
 
 
 def test_an_answer_that_came_whole_within_its_items_is_heard() -> None:
     """Servers that tell no parts of an item tell it when it is done."""
     text = {"type": "message", "content": [{"type": "output_text", "text": "hi"}]}
     call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": '{"a": 1}'}
-    hearing = Hearing()
+    hearing = ResponsesHearing()
     events = [
         {"type": "response.output_item.done", "output_index": 0, "item": text},
         {"type": "response.output_item.done", "output_index": 1, "item": call},

@@ -211,7 +211,7 @@ def _block(part: Part, names: ToolNames) -> dict[str, object] | None:
 # ── answers ──
 
 
-class Hearing:
+class MessagesHearing:
     """See ``talk.AnswerHearing``."""
 
     def __init__(self) -> None:
@@ -281,7 +281,7 @@ def _counts(value: object, before: TokenCounts) -> TokenCounts:
     )
 
 
-class Telling:
+class MessagesTelling:
     """See ``talk.AnswerTelling``."""
 
     def __init__(self, model: str, names: ToolNames) -> None:

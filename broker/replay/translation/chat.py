@@ -225,7 +225,7 @@ def _told(call: CallPart, names: ToolNames) -> dict[str, object]:
 # ── answers ──
 
 
-class Hearing:
+class CompletionsHearing:
     """See ``talk.AnswerHearing``. The counts come behind the reason to stop."""
 
     def __init__(self) -> None:
@@ -293,7 +293,7 @@ def _counts(value: object) -> TokenCounts | None:
     )
 
 
-class Telling:
+class CompletionsTelling:
     """See ``talk.AnswerTelling``."""
 
     def __init__(self, model: str, names: ToolNames, *, counted: bool = True) -> None:

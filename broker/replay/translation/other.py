@@ -53,9 +53,9 @@ _WRITE: Final = {
     responses.API: responses.write_question,
 }
 _HEAR: Final[Mapping[str, type[AnswerHearing]]] = {
-    anthropic.API: anthropic.Hearing,
-    chat.API: chat.Hearing,
-    responses.API: responsesaid.Hearing,
+    anthropic.API: anthropic.MessagesHearing,
+    chat.API: chat.CompletionsHearing,
+    responses.API: responsesaid.ResponsesHearing,
 }
 _VERSION: Final = "2023-06-01"  # of Anthropic Messages
 _EVENTS: Final = "text/event-stream"
@@ -154,10 +154,12 @@ class TranslatedRequest:
 
     def _new_telling(self) -> AnswerTelling:
         if self.api == anthropic.API:
-            return anthropic.Telling(self._asked_model, self.names)
+            return anthropic.MessagesTelling(self._asked_model, self.names)
         if self.api == chat.API:
-            return chat.Telling(self._asked_model, self.names, counted=self.question.counted)
-        return responsesaid.Telling(self._asked_model, self.names)
+            return chat.CompletionsTelling(
+                self._asked_model, self.names, counted=self.question.counted
+            )
+        return responsesaid.ResponsesTelling(self._asked_model, self.names)
 
     @property
     def media_type(self) -> str:

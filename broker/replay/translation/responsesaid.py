@@ -32,7 +32,7 @@ _LENGTH: Final = "max_output_tokens"
 _LAST: Final = ("response.completed", "response.incomplete")
 
 
-class Hearing:
+class ResponsesHearing:
     """See ``talk.AnswerHearing``."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class _Item:
     done: bool = False
 
 
-class Telling:
+class ResponsesTelling:
     """See ``talk.AnswerTelling``."""
 
     def __init__(self, model: str, names: ToolNames) -> None:

@@ -176,7 +176,10 @@ def test_an_agent_is_played_again_without_its_model(name: str, tmp_path: Path) -
     """Every request is met, none is missing, and the person's workspace is left as it was."""
     case = CASES[name]
     found = _play(case.make(tmp_path), case)
-    print(name, {key: found[key] for key in ("recorded", "rungs", "unmatched", "not_asked", "results")})
+    print(
+        name,
+        {key: found[key] for key in ("recorded", "rungs", "unmatched", "not_asked", "results")},
+    )
     print(*(each["why"] for each in found["divergences"]), sep="\n")
     assert found["unmatched"] == 0, found
     assert found["not_asked"] == [], found

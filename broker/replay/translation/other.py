@@ -25,6 +25,7 @@ from broker.capture.wires.reading import wire_of
 from broker.config import ModelSetting
 from broker.errors import InputError
 from broker.mcp.sse import EventReader
+from broker.plugins import with_added
 from broker.replay.translation import anthropic, chat, responses, responsesaid
 from broker.replay.translation.talk import (
     AnswerBroke,
@@ -105,7 +106,7 @@ def other_model(
     >>> other_model("openai/gpt-5", (), {"OPENAI_API_KEY": "k"}).path
     '/v1/responses'
     """
-    found = endpoints(configured, environ)
+    found = with_added(endpoints(configured, environ), name if "/" in name else "")
     provider, slash, _ = name.partition("/")
     if not slash or provider not in {each.name for each in found}:
         return None

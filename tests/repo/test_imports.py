@@ -78,6 +78,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "launchwords",
         "program",
         "mailbox",
+        "plugins",
         "asking",
         "telling",
         "sandbox.",

@@ -128,20 +128,22 @@ def _places(paths: Sequence[str]) -> list[str]:
 
 def loopback(hosts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """
-    Return the addresses on the person's own machine that host patterns name with a port.
+    Return the addresses on the person's own machine that host patterns name.
 
     Inside of the network walls ``127.0.0.1`` is another machine, so such an address is carried
-    there by name.
+    there by name: by the one that is in the pattern, since the other may not be admitted. Without
+    a port it means those of plain and of encrypted HTTP, as in the gate.
 
-    >>> loopback(["127.0.0.1:8080", "example.com", "localhost:11434"])
-    (('127.0.0.1', 8080), ('127.0.0.1', 11434))
+    >>> loopback(["127.0.0.1:8080", "example.com", "localhost"])
+    (('127.0.0.1', 8080), ('localhost', 80), ('localhost', 443))
     """
-    found: dict[tuple[str, int], None] = {}
+    found: dict[int, str] = {}
     for pattern in map(check_host, hosts):
-        host, colon, port = pattern.rpartition(":")
-        if colon and host in ("127.0.0.1", "localhost"):
-            found["127.0.0.1", int(port)] = None
-    return tuple(found)
+        host, colon, port = pattern.partition(":")
+        if host in ("127.0.0.1", "localhost"):
+            for each in (int(port),) if colon else (80, 443):
+                found.setdefault(each, host)
+    return tuple((host, port) for port, host in found.items())
 
 
 def handed_over(folder: Path, before: Sequence[str]) -> tuple[str, ...]:

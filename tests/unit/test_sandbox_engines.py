@@ -5,7 +5,6 @@ from __future__ import annotations
 import marshal
 import os
 import signal
-import socket
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from broker.bounds import root_bounds
 from broker.caveats import Caveat, hosts, paths, tools
 from broker.child import Child
 from broker.errors import LaunchError
-from broker.sandbox.engines import Order, ShownPorts, Starting, prepared
+from broker.sandbox.engines import Order, Starting, prepared
 from broker.sandbox.machine import Engine, Machine
 from broker.sandbox.plan import make_plan
 from broker.sandbox.tree import listing
@@ -89,46 +88,6 @@ def test_a_program_that_says_nothing_is_a_failure(tmp_path: Path) -> None:
         silent = Starting(start.held, ["/bin/true"], start._fds)
         with Child() as child, pytest.raises(LaunchError, match="could not be set up"):
             silent.begin(child)
-
-
-def test_a_shown_port_leads_to_nothing_but_a_socket_of_the_run(tmp_path: Path) -> None:
-    """A link in the socket's place, or in its folder's, is not followed out of the walls."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    outside = socket.socket(socket.AF_UNIX)
-    outside.bind(str(tmp_path / "service"))
-    outside.listen()
-    outside.setblocking(False)
-    within = socket.socket(socket.AF_UNIX)
-    place = folder / f"port-{port}"
-    within.bind(str(place))
-    within.listen()
-    shown = ShownPorts(order(tmp_path, paths("src/**")).walled, [port])
-    shown.bind()
-    shown.start()
-    try:
-        with outside, within:
-            within.settimeout(10)
-            with socket.create_connection(("127.0.0.1", port), 10) as client:
-                client.sendall(b"x")
-                assert within.accept()[0].recv(1) == b"x"
-            place.rename(folder / "kept")
-            place.symlink_to(tmp_path / "service")
-            with socket.create_connection(("127.0.0.1", port), 10) as client:
-                assert client.recv(1) == b""
-            folder.rename(tmp_path / "moved")
-            (tmp_path / "elsewhere").mkdir()
-            (tmp_path / "elsewhere" / place.name).hardlink_to(tmp_path / "service")
-            folder.symlink_to(tmp_path / "elsewhere")
-            with socket.create_connection(("127.0.0.1", port), 10) as client:
-                assert client.recv(1) == b""
-            with pytest.raises(BlockingIOError):
-                outside.accept()
-    finally:
-        shown.stop()
 
 
 def test_signals_go_to_the_first_process() -> None:

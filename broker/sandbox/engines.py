@@ -57,6 +57,8 @@ _BEFORE: Final = (
 GAPS: Final = (
     "services at unix sockets outside, such as an agent for keys or for containers",
     "modes, owners and times of files that must not be written",
+    "whether a place outside is there, and how large it is",
+    "priorities and cores of your other processes",
 )
 _PACKAGES: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PROXIED: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY")
@@ -277,7 +279,7 @@ def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Built]
     none = boxed and not spaces  # no sockets of the internet at all
     told: dict[str, object] = _without_mounts(order, _proxy_port(_near(walled))) | {
         "unshare": spaces,
-        "filter": {"internet": not none, "segments": spaces},
+        "filter": {"internet": not none, "segments": spaces, "others": False},
         "landlock": {"abi": machine.landlock, "reads": reads, "writes": writes, "ports": None},
     }
     missing = []

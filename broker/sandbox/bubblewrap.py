@@ -47,6 +47,10 @@ def options(walled: Walled, *, info: int | None = None, networked: bool = False)
         found += ["--perms", "0700", "--tmpfs", place] if folder else ["--ro-bind", NULL, place]
     for place in walled.handed:
         found += ["--ro-bind", place, place]
+    for place in walled.lent:
+        found += ["--bind", place, place]
+    for place in walled.kept:
+        found += ["--ro-bind", place, place]
     for place in walled.sockets:
         found += ["--bind", place, place]
     for place, folder in hidden:

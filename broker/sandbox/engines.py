@@ -273,6 +273,8 @@ def _bubblewrap(machine: Machine, order: Order) -> tuple[dict[str, object], Buil
 
 def _landlock(machine: Machine, order: Order) -> tuple[dict[str, object], Built]:
     walled = order.walled
+    if walled.lent:
+        raise LaunchError("this agent's settings lie where it writes, which takes mounts")
     boxed = not walled.plan.free
     reads, writes = granted(walled, DEVICES)
     spaces = boxed and (spaces_work() if machine.spaces is None else machine.spaces)

@@ -269,6 +269,8 @@ class Sandbox:
             tuple(place for place in closed if place not in kept),
             (*handed_over(launch.folder, self._before), *self._shown_too),
             (*sockets, *self._shared_too),
+            _there(launch.folder, needs.lent),
+            _there(launch.folder, needs.kept),
         )
 
     def _try(
@@ -354,6 +356,10 @@ class Sandbox:
     def _note(self, session: Session, text: str) -> None:
         with suppress(StoreError):
             session.note(text, source=SOURCE)
+
+
+def _there(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(place) for name in names if (place := folder / name).exists())
 
 
 def _guarded_in(walled: Walled) -> list[str]:

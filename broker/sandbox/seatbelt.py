@@ -133,6 +133,10 @@ def _files(walled: Walled, writable: Sequence[str], real: Real) -> Iterator[str]
     above = _above([*closed, *hidden], [real(place) for place in opened])
     yield from _rule("deny", "file-write-unlink", _literals(above))
     yield from _rule("allow", _READ, _trees(walled.handed, real))
+    yield from _rule("allow", "file-write*", _trees(walled.lent, real))
+    yield from _rule("deny", "file-write*", _trees(walled.kept, real))
+    again = _above([real(place) for place in walled.kept], [real(place) for place in walled.lent])
+    yield from _rule("deny", "file-write-unlink", _literals(again))
     shown = [*system, *needs.reads, *needs.writes, *writable, *walled.handed, *walled.sockets]
     shown += [path for path, _ in walled.spots(plan.reads)] if plan.reads is not None else []
     yield from _rule("allow", "file-read-metadata", _literals(_led_through(shown, real)))

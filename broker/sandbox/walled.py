@@ -29,7 +29,9 @@ class Needs:
 
     ``private`` are folders of its own that it finds empty but for ``reads`` and ``writes``, so
     that what else it makes there is gone with the run; ``files`` are put there, with their text.
-    ``hosts`` are patterns, as in a scope. ``environ`` is added to the environment.
+    ``hosts`` are patterns, as in a scope. ``environ`` is added to the environment. ``lent`` are
+    folders that an adapter made for the run, by their names in the session's folder, which the
+    agent writes to; the files named in ``kept`` it does not.
     """
 
     private: tuple[str, ...] = ()
@@ -38,6 +40,8 @@ class Needs:
     hosts: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    lent: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Walled:
     hidden: tuple[str, ...]
     handed: tuple[str, ...]  # read-only
     sockets: tuple[str, ...]
+    lent: tuple[str, ...] = ()  # folders in what is handed in, to be written
+    kept: tuple[str, ...] = ()  # files in what is lent, read-only again
 
     def absolute(self, place: str) -> str:
         """Return a place of the workspace as a path."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,14 @@ def test_landlock_says_what_it_does_not_hold(tmp_path: Path) -> None:
     assert any("no host is reached" in each for each in more)
     old = Machine("", 2, False, True)
     assert len(held("landlock", old, order(tmp_path, paths("src/**")))[1]) == len(GAPS) + 2
+
+
+def test_landlock_lends_no_folder_with_settings_in_it(tmp_path: Path) -> None:
+    """Where a file in a writable folder must stay as it is, an engine that only grants is none."""
+    wanted = order(tmp_path, paths("src/**"))
+    lending = replace(wanted, walled=replace(wanted.walled, lent=("/s/home",)))
+    with pytest.raises(LaunchError, match="mounts"), prepared("landlock", WITHOUT_SPACES, lending):
+        pass
 
 
 @pytest.mark.parametrize(

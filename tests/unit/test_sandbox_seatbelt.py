@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,18 @@ def test_what_is_handed_in_wins_over_what_is_hidden() -> None:
         assert not permits(found, "file-read-data", path)
         assert not permits(found, "file-write-data", path)
     assert not permits(found, "file-write-unlink", "/h")
+
+
+def test_what_is_lent_is_written_but_for_its_settings() -> None:
+    """A folder of the run's own is written, and the settings in it neither changed nor moved."""
+    plan = make_plan(root_bounds((paths("src/**"),)), lambda _: [])
+    walled = Walled("/w", plan, "/h", "/s", ("/usr",), Needs(), ("/k",), ("/k/s/home",), ())
+    lending = replace(walled, lent=("/k/s/home/a",), kept=("/k/s/home/a/b/settings",))
+    found = rules(profile(lending, Doors(), real))
+    assert permits(found, "file-write-data", "/k/s/home/a/new")
+    assert not permits(found, "file-write-data", "/k/s/home/a/b/settings")
+    assert not permits(found, "file-write-unlink", "/k/s/home/a/b")
+    assert not permits(found, "file-write-data", "/k/s/receipt")
 
 
 def test_the_network_is_one_port() -> None:

@@ -71,6 +71,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "hook",
         "hookclient",
         "child",
+        "descendants",
         "agents.",
         "capture.",
         "launch",

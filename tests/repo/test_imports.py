@@ -72,6 +72,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "hook",
         "hookclient",
         "child",
+        "descendants",
         "agents.",
         "capture.",
         "launch",

@@ -3,8 +3,8 @@ CrewAI: an agent whose tools are decided before they run, whoever starts it.
 
 ``HeldCrewAgent`` stands in the place of ``crewai.Agent``. As an executor is made for it, each tool
 that the executor gets is wrapped: the agent's own and a task's, those of MCP servers, and those
-that CrewAI adds to delegate or to remember. A refusal is the tool's result. CrewAI's own hooks before a
-call are not used for this: where one breaks, the call runs.
+that CrewAI adds to delegate or to remember. A refusal is the tool's result. CrewAI's own hooks
+before a call are not used for this: where one breaks, the call runs.
 
 Whose ticket: an agent that a crew starts works under the ticket of the block around the run,
 narrowed by its ``scope`` if it has one. An agent that works for another one, as a coworker does, is

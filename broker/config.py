@@ -17,6 +17,9 @@ The user's configuration: ``broker.toml`` in the configuration folder.
     [mcp.git]           # a server whose tools `broker agent` offers
     command = ["mcp-server-git"]
 
+    [budget]            # where counts are shared with other machines; see docs/many.md
+    url = "rediss://broker@counts.example.org"
+
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
     remote = "git@example.com:audit.git"
@@ -40,6 +43,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from broker.budgets.setting import BudgetSetting, read_setting
 from broker.errors import ConfigError, InputError
 from broker.limits import MAX_CONFIG_BYTES
 from broker.permissions.modes import Mode, read_mode
@@ -101,7 +105,8 @@ class Config:
     ``enabled`` false turns the veto and the receipt off; ``canary`` false starts agents untried;
     ``record`` false keeps no recordings; ``forward`` is the file of an auditor's public key;
     ``mode`` is how much the reference agent does unasked, ``model`` the one that it asks,
-    ``models`` and ``servers`` where it has models and tools from.
+    ``models`` and ``servers`` where it has models and tools from; ``budget`` where counts are
+    shared.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -116,6 +121,7 @@ class Config:
     model: str = ""
     models: tuple[ModelSetting, ...] = ()
     servers: tuple[ServerSetting, ...] = ()
+    budget: BudgetSetting | None = None
 
     def auditor(self) -> AuditorKey | None:
         """
@@ -157,11 +163,14 @@ def load_config(folder: Path) -> Config:
     anchors: list[AnchorSetting] = []
     models: list[ModelSetting] = []
     servers: list[ServerSetting] = []
+    budget: BudgetSetting | None = None
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
             found = _broker(path, text, table)
         elif name == "harness" and isinstance(table, dict):
             chosen = _harness(path, text, table)
+        elif name == "budget" and isinstance(table, dict):
+            budget = _budget(path, text, table)
         elif name == "anchors" and isinstance(table, dict):
             anchors = [_anchor(path, text, each, given) for each, given in table.items()]
         elif name == "models" and isinstance(table, dict):
@@ -173,8 +182,8 @@ def load_config(folder: Path) -> Config:
                 path,
                 text,
                 name,
-                "the tables are `[broker]`, `[harness]`, `[anchors.NAME]`, `[models.NAME]` and "
-                "`[mcp.NAME]`",
+                "the tables are `[broker]`, `[harness]`, `[budget]`, `[anchors.NAME]`, "
+                "`[models.NAME]` and `[mcp.NAME]`",
             )
     return replace(
         found,
@@ -183,6 +192,7 @@ def load_config(folder: Path) -> Config:
         model=chosen.model,
         models=tuple(models),
         servers=tuple(servers),
+        budget=budget,
     )
 
 
@@ -209,6 +219,15 @@ def _broker(path: Path, text: str, table: Mapping[str, object]) -> Config:
         canary=switches["canary"],
         record=switches["record"],
     )
+
+
+def _budget(path: Path, text: str, table: Mapping[str, object]) -> BudgetSetting:
+    """Return where counts are shared."""
+    try:
+        return read_setting(table, path.parent)
+    except ConfigError as error:
+        line = _line(text, str(error.detail.get("key")))
+        raise ConfigError(f"`{path}`, line {line}: {error.message}") from None
 
 
 def _harness(path: Path, text: str, table: Mapping[str, object]) -> Config:
@@ -351,7 +370,7 @@ def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
 def _line(text: str, name: str) -> int:
     """Return the line where a table or key of this name is first written."""
     word = re.compile(
-        rf"^\s*\[?\s*(?:(?:broker|harness|anchors|models|mcp)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
+        rf"^\s*\[?\s*(?:(?:broker|harness|budget|anchors|models|mcp)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
     )
     for number, line in enumerate(text.splitlines(), 1):
         if word.match(line):

@@ -71,6 +71,7 @@ def run(
     record: bool | None = None,
     begins: Begins = begin,
     ask: bool = False,
+    handed: str | None = None,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -101,6 +102,7 @@ def run(
             decides, which says yes where it says nothing.
         begins: begins the recording; a replay has one of its own.
         ask: ask the person about a call that a rule refuses, while the agent waits.
+        handed: the wire form of another session's ticket, which ``texts`` narrow.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -148,6 +150,7 @@ def run(
             needs_enforcement=require_enforcement,
             auditor=auditor,
             conceal=conceal,
+            handed=handed,
         )
         say_begun(session, how, command[0], auditor, streams, quiet=quiet)
         launch = Launch(

@@ -34,12 +34,15 @@ from broker.home import Home
 from broker.intent import TypedLine
 from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
+from broker.sessions.counting import debited
 from broker.sessions.custody import FIRST
 from broker.sessions.ground import Ground, Outside, again, begin
+from broker.sessions.grouped import Grouped
 from broker.sessions.holding import InHand
 from broker.sessions.jointly import check_all
 from broker.sessions.minting import replace_root
 from broker.sessions.records import Data, closed, decision_data
+from broker.sessions.revoking import Revoking
 from broker.sessions.testimony import Testimony
 from broker.ticket import Ticket
 
@@ -48,7 +51,7 @@ CANARY: Final = "canary"  # the actor of every call while ``rehearsing``
 SEALED: Final = "the session is over"
 
 
-class Session(Testimony):
+class Session(Grouped, Testimony):
     """
     A running session. Made by ``open`` and ``resume``; safe among threads.
 
@@ -60,11 +63,11 @@ class Session(Testimony):
         self.workspace, self.warnings = ground.workspace, ground.warnings
         self.bus = ground.outside.bus
         self.allowed, self.refused, self.rehearsing = 0, 0, False
-        self._ground = ground
+        self._ground, self._untold = ground, []
         self._receipt, self._custody = ground.receipt, ground.custody
         self._latest, self._over = ground.at, ""
-        self._tickets = InHand(ground.custody, self._derived)
-        self._lock = threading.RLock()
+        self._tickets, self._lock = InHand(ground.custody, self._derived), threading.RLock()
+        self._revoking = Revoking(ground.revocations, self._append)
 
     # ── how a session comes to be ──
 
@@ -83,6 +86,7 @@ class Session(Testimony):
         auditor: AuditorKey | None = None,
         conceal: Sequence[str] = (),
         after: Mapping[str, str] | None = None,
+        handed: str | None = None,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -100,6 +104,7 @@ class Session(Testimony):
             auditor: makes the receipt forward-secure, for whoever holds the private half.
             conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
             after: names the session that this one follows; see ``broker.sessions.following``.
+            handed: a ticket of another session, narrowed here; see ``broker.sessions.handing``.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -110,7 +115,7 @@ class Session(Testimony):
         ground = begin(
             texts, workspace=workspace, home=home, intent=intent, agent=agent, own=own,
             outside=given, needs_enforcement=needs_enforcement, auditor=auditor, conceal=conceal,
-            after=after,
+            after=after, handed=handed,
         )  # fmt: skip
         session = cls(ground)
         ticket, at = session.ticket, ground.at
@@ -204,6 +209,7 @@ class Session(Testimony):
         among: Sequence[str] = (),
         veto: Refusal | None = None,
         heard: Callable[[Call], object] | None = None,
+        durable: bool = True,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -222,6 +228,7 @@ class Session(Testimony):
                 which one the actor holds; what was kept for the actor holds as well.
             veto: a refusal that the adapter found by itself, to be recorded in place of a decision.
             heard: is told what the call was resolved to, before it is decided.
+            durable: False leaves that to ``flush``, before which nobody may hear the answer.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
@@ -236,10 +243,12 @@ class Session(Testimony):
 
         def witness(decision: Decision, guard: TicketGuard | None) -> Decision:
             holder = guard.ticket.id if guard else ""
+            self._revoking.record(decision, at)
             data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=actor)
+            data |= debited(decision, guard)
             if also := [each.ticket.id for each in guards if each is not guard]:
                 data["also"] = also
-            entry = self._append("decision", data, at)
+            entry = self._append("decision", data, at, durable=durable)
             if entry is None:
                 return closed(self._over)
             told_of.append(
@@ -254,7 +263,9 @@ class Session(Testimony):
             else:
                 try:
                     guards = self._tickets.guards(call, ticket, actor, among, at, again=again)
-                    met = self._tickets.stands(call, ticket, at, call_id) if again else None
+                    veto = veto or self._revoking.look(guards, unsettled=again)
+                    asks = again and not veto
+                    met = self._tickets.stands(call, ticket, at, call_id) if asks else None
                 except BrokerError as error:
                     decision = witness(closed(str(error)), None)
                 else:
@@ -269,8 +280,7 @@ class Session(Testimony):
             if not self.rehearsing:
                 self.allowed += decision.allowed
                 self.refused += not decision.allowed
-        for event in told_of:
-            self.bus.publish(event)
+        self._tell(told_of, durable=durable)
         return decision
 
     def delegate(

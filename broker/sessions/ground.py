@@ -17,10 +17,11 @@ import time
 from base64 import b32encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from broker.budget import MemoryBudget
+from broker.budgets.shared import SharedBudget
 from broker.calls import TypedText
 from broker.catalogs import Catalogs, load_catalogs
 from broker.errors import BrokerError, UnverifiableError
@@ -43,9 +44,12 @@ from broker.sessions.alive import Alive
 from broker.sessions.checkpointfiles import checkpointer
 from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
+from broker.sessions.counting import SHARED, new_counts, past_counts
 from broker.sessions.custody import Custody
+from broker.sessions.handing import handed_over
 from broker.sessions.past import Past
 from broker.sessions.records import Data, intent_data, opening_data, ticket_data
+from broker.sessions.revoking import Revocations
 from broker.sessions.typedscope import POLICIES, typed_scope
 from broker.ticket import mint, session_key
 
@@ -79,6 +83,7 @@ class Ground:
     at: int
     concealer: Concealer
     home: Home
+    revocations: Revocations
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -140,6 +145,7 @@ class Ground:
                 raise
             fault = error.message
         self.receipt.close()
+        self._close_counts()
         sealed = SessionSealed(at, self.receipt.sid, reason)
         fault = fault or self.checkpoints.end()  # of the ledger, with the row of this end
         if fault:
@@ -150,8 +156,13 @@ class Ground:
 
     def abandon(self) -> None:
         """Give the lock back and leave the rest to the next start."""
+        self._close_counts()
         self.checkpoints.stop()
         self.alive.drop()
+
+    def _close_counts(self) -> None:
+        if isinstance(self.custody.root.budget, SharedBudget):
+            self.custody.root.budget.close()
 
 
 def key_path(home: Home) -> Path:
@@ -186,12 +197,13 @@ def check_folders(home: Home) -> None:
         UnverifiableError: a folder belongs to another user, or others can write it, or one that
             holds records is a link.
     """
-    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger)
+    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger, home.revoked)
     for folder, what in (
         (home.state, "state folder"),
         (home.sessions, "folder of sessions"),
         (home.heads, "folder of heads"),
         (home.checkpoints, "folder of checkpoints"),
+        (home.revoked, "folder of revocations"),
         (home.config, "configuration folder"),
         (home.config / "catalogs", "folder of catalogs"),
         (home.config / POLICIES, "folder of policies"),
@@ -223,6 +235,7 @@ def begin(
     auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
+    handed: str | None = None,
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -237,26 +250,39 @@ def begin(
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
     finish(home)
     own_key(home, outside.randomness)
+    sid = new_sid(outside.randomness)
+    ticket_key, root = handed_over(handed, scope, load_key(key_path(home)), outside.randomness)
+    counts = new_counts(home, sid, "" if root is None else root.root_id)
     with steady(home):
         key = load_key(key_path(home))
-        sid = new_sid(outside.randomness)
         receipts = Receipts(home, key)
         folder = receipts.path(sid).parent
         alive = Alive.begin(folder)
-    ticket_key = session_key(key.secret, sid)
+    ticket_key = ticket_key or session_key(key.secret, sid)
     try:
         concealer = Concealer(conceal, folder, outside.randomness)
         typed = concealer.intent(intent_data(opened)) if opened else {}
-        ticket = mint(
+        digest = str(typed.get("digest", ""))
+        ticket = root or mint(
             scope.caveats,
             key=ticket_key,
             sid=sid,
             minted_at=at,
-            intent=str(typed.get("digest", "")),
+            intent=digest,
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
+        if root is None:
+            counts.begin(ticket.id)
         opening = {
-            **opening_data(agent, workspace, needs_enforcement, conceal, after),
+            **opening_data(
+                agent,
+                workspace,
+                needs_enforcement,
+                conceal,
+                after,
+                counts=SHARED if counts.shared else "",
+                joins="" if root is None else root.sid,
+            ),
             "level": LEVEL,
         }
         receipt = receipts.create(
@@ -272,11 +298,11 @@ def begin(
         raise
     guard = TicketGuard(
         ticket,
-        MemoryBudget(),
+        counts,
         resolver,
         needs_enforcement=needs_enforcement,
         randomness=outside.randomness,
-        typed=TypedText(opened.line, ticket.intent) if opened is not None else None,
+        typed=TypedText(opened.line, digest) if opened is not None else None,
     )
     custody = Custody(guard, ticket_key)
     return Ground(
@@ -291,6 +317,7 @@ def begin(
         at,
         concealer,
         home,
+        Revocations(home.revoked, key),
         opened,
         scope.warnings,
     )
@@ -305,10 +332,9 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         key = load_key(key_path(home))
         receipts = Receipts(home, key)
         alive = Alive.hold(receipts.path(sid).parent)
-    ticket_key = session_key(key.secret, sid)
     try:
         receipt = receipts.resume(sid, at=outside.clock())
-        past = Past(ticket_key)
+        past = Past(session_key(key.secret, sid), partial(session_key, key.secret))
         for entry in read_entries(receipts.path(sid), key, receipts.head_path(sid), sid=sid):
             past.take(entry.kind, entry.data, entry.at)
         ticket = past.root()
@@ -317,6 +343,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+        counts = past_counts(home, sid, past)
         checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
@@ -324,14 +351,14 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         raise
     guard = TicketGuard(
         ticket,
-        MemoryBudget(past.counts()),
+        counts,
         resolver,
         needs_enforcement=past.needs_enforcement,
         randomness=outside.randomness,
         typed=typed.get(ticket.id),
     )
     replaced = [guard.rooted(old, typed.get(old.id)) for old in past.replaced]
-    custody = Custody(guard, ticket_key, past.tickets, past.holders, replaced)
+    custody = Custody(guard, past.key, past.tickets, past.holders, replaced)
     return Ground(
         workspace,
         catalogs,
@@ -344,6 +371,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         past.at,
         concealer,
         home,
+        Revocations(home.revoked, key),
     )
 
 

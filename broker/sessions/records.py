@@ -64,6 +64,9 @@ def opening_data(
     needs_enforcement: bool = False,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
+    *,
+    counts: str = "",
+    joins: str = "",
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -80,6 +83,10 @@ def opening_data(
         data["conceal"] = list(conceal)
     if after:
         data["previous"] = dict(after)
+    if counts:
+        data["counts"] = counts
+    if joins:
+        data["joins"] = joins
     return data
 
 

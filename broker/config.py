@@ -17,6 +17,9 @@ The user's configuration: ``broker.toml`` in the configuration folder.
     [mcp.git]           # a server whose tools `broker agent` offers
     command = ["mcp-server-git"]
 
+    [opinions.corp]     # who else must allow; see docs/opinions.md
+    url = "https://pdp.example.com/access/v1/evaluation"
+
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
     remote = "git@example.com:audit.git"
@@ -45,6 +48,7 @@ from broker.limits import MAX_CONFIG_BYTES
 from broker.permissions.modes import Mode, read_mode
 
 if TYPE_CHECKING:
+    from broker.opinions.settings import OpinionSetting
     from broker.receipt.sealing import AuditorKey
 
 FILE_NAME: Final = "broker.toml"
@@ -101,7 +105,8 @@ class Config:
     ``enabled`` false turns the veto and the receipt off; ``canary`` false starts agents untried;
     ``record`` false keeps no recordings; ``forward`` is the file of an auditor's public key;
     ``mode`` is how much the reference agent does unasked, ``model`` the one that it asks,
-    ``models`` and ``servers`` where it has models and tools from.
+    ``models`` and ``servers`` where it has models and tools from; ``opinions`` are asked about what
+    a ticket allows.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -116,6 +121,7 @@ class Config:
     model: str = ""
     models: tuple[ModelSetting, ...] = ()
     servers: tuple[ServerSetting, ...] = ()
+    opinions: tuple[OpinionSetting, ...] = ()
 
     def auditor(self) -> AuditorKey | None:
         """
@@ -157,6 +163,7 @@ def load_config(folder: Path) -> Config:
     anchors: list[AnchorSetting] = []
     models: list[ModelSetting] = []
     servers: list[ServerSetting] = []
+    opinions: tuple[OpinionSetting, ...] = ()
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
             found = _broker(path, text, table)
@@ -168,13 +175,15 @@ def load_config(folder: Path) -> Config:
             models = [_model(path, text, each, given) for each, given in table.items()]
         elif name == "mcp" and isinstance(table, dict):
             servers = [_server(path, text, each, given) for each, given in table.items()]
+        elif name == "opinions" and isinstance(table, dict):
+            opinions = _opinions(path, text, table)
         else:
             raise _unknown(
                 path,
                 text,
                 name,
-                "the tables are `[broker]`, `[harness]`, `[anchors.NAME]`, `[models.NAME]` and "
-                "`[mcp.NAME]`",
+                "the tables are `[broker]`, `[harness]`, `[anchors.NAME]`, `[models.NAME]`, "
+                "`[mcp.NAME]` and `[opinions.NAME]`",
             )
     return replace(
         found,
@@ -183,6 +192,7 @@ def load_config(folder: Path) -> Config:
         model=chosen.model,
         models=tuple(models),
         servers=tuple(servers),
+        opinions=opinions,
     )
 
 
@@ -278,6 +288,18 @@ def _server(path: Path, text: str, name: str, table: object) -> ServerSetting:
     return ServerSetting(name, words_of, url, tables["env"], tables["headers"])
 
 
+def _opinions(path: Path, text: str, tables: Mapping[str, object]) -> tuple[OpinionSetting, ...]:
+    """Return the second opinions."""
+    from broker.opinions.settings import read_opinion  # noqa: PLC0415 - most have none
+
+    found = []
+    for name, table in tables.items():
+        where = f"`{path}`, line {_line(text, name)}: opinion `{name}`"
+        settings = _named(where, name, table, f"[opinions.{name}]")
+        found.append(read_opinion(where, name, settings, path.parent))
+    return tuple(found)
+
+
 def _named(where: str, name: str, table: object, spelled: str) -> dict[str, object]:
     if _ANCHOR_NAME.fullmatch(name) is None:
         raise ConfigError(f"{where}: name it with a-z, 0-9 and -")
@@ -351,7 +373,7 @@ def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
 def _line(text: str, name: str) -> int:
     """Return the line where a table or key of this name is first written."""
     word = re.compile(
-        rf"^\s*\[?\s*(?:(?:broker|harness|anchors|models|mcp)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
+        rf"^\s*\[?\s*(?:(?:broker|harness|anchors|models|mcp|opinions)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
     )
     for number, line in enumerate(text.splitlines(), 1):
         if word.match(line):

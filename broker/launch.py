@@ -35,6 +35,7 @@ from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.launchwords import Streams, say_begun, say_beside, say_keys
+from broker.opinions.settings import typed_opinions
 from broker.program import program_of, start_in
 from broker.receipt.rotation import finish
 from broker.receipt.sealing import load_auditor_key
@@ -71,6 +72,7 @@ def run(
     record: bool | None = None,
     begins: Begins = begin,
     ask: bool = False,
+    opinions: Sequence[str] = (),
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -101,6 +103,8 @@ def run(
             decides, which says yes where it says nothing.
         begins: begins the recording; a replay has one of its own.
         ask: ask the person about a call that a rule refuses, while the agent waits.
+        opinions: who else must allow each call, besides those of the configuration: addresses of
+            decision points, and files of policies.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -130,6 +134,7 @@ def run(
     if ask:
         check_asking(conceal)
     auditor = config.auditor() if forward is None else load_auditor_key(forward)
+    others = typed_opinions(opinions, Path.cwd())
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
     telling = Telling(streams.say, live=not quiet and not has_terminal())
@@ -148,6 +153,7 @@ def run(
             needs_enforcement=require_enforcement,
             auditor=auditor,
             conceal=conceal,
+            opinions=others,
         )
         say_begun(session, how, command[0], auditor, streams, quiet=quiet)
         launch = Launch(

@@ -23,11 +23,15 @@ from typing import Final
 from broker.budget import MemoryBudget
 from broker.calls import TypedText
 from broker.catalogs import Catalogs, load_catalogs
+from broker.config import load_config
 from broker.errors import BrokerError, UnverifiableError
 from broker.events import Bus, CheckpointFailed, Event, SessionSealed
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
+from broker.opinions.counsel import Counsel
+from broker.opinions.settings import OpinionSetting, check_still_there, files_of, named
+from broker.opinions.settings import opinions as opinions_of
 from broker.receipt import disk
 from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path
@@ -79,6 +83,7 @@ class Ground:
     at: int
     concealer: Concealer
     home: Home
+    counsel: Counsel
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -223,6 +228,7 @@ def begin(
     auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
+    opinions: Sequence[OpinionSetting] = (),
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -234,7 +240,9 @@ def begin(
     catalogs = load_catalogs(workspace, home.config)
     scope = typed_scope(texts, at=at, home=home, catalogs=catalogs)
     opened = Intents().open(intent, at) if intent is not None else None
-    resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+    asked = (*load_config(home.config).opinions, *opinions)
+    others = opinions_of(asked, workspace)
+    resolver = Resolver(workspace, catalogs, own=(*home.own(), *own, *files_of(asked)))
     finish(home)
     own_key(home, outside.randomness)
     with steady(home):
@@ -256,7 +264,9 @@ def begin(
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
         opening = {
-            **opening_data(agent, workspace, needs_enforcement, conceal, after),
+            **opening_data(
+                agent, workspace, needs_enforcement, conceal, after, opinions=named(asked)
+            ),
             "level": LEVEL,
         }
         receipt = receipts.create(
@@ -291,12 +301,20 @@ def begin(
         at,
         concealer,
         home,
+        Counsel(others, sid, outside.randomness),
         opened,
         scope.warnings,
     )
 
 
-def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Ground:
+def again(
+    sid: str,
+    *,
+    home: Home,
+    own: Sequence[str],
+    outside: Outside,
+    opinions: Sequence[OpinionSetting] = (),
+) -> Ground:
     """
     Rebuild what an unsealed session stood on; see ``Session.resume``.
     """
@@ -316,7 +334,10 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
         typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
-        resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+        asked = (*load_config(home.config).opinions, *opinions)
+        check_still_there(past.opinions, asked)
+        others = opinions_of(asked, workspace)
+        resolver = Resolver(workspace, catalogs, own=(*home.own(), *own, *files_of(asked)))
         checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
@@ -344,6 +365,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         past.at,
         concealer,
         home,
+        Counsel(others, sid, outside.randomness),
     )
 
 

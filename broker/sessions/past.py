@@ -38,6 +38,7 @@ class Past:
         self.agent = ""
         self.needs_enforcement = False
         self.conceal: tuple[str, ...] = ()
+        self.opinions: dict[str, str] = {}  # who else had to allow, and where they were asked
         self.intents: dict[str, Mapping[str, object]] = {}  # of each root
         self.replaced: list[Ticket] = []
         self._lines: dict[str, tuple[str, ...]] = {}  # of tickets for one call beside another
@@ -60,6 +61,7 @@ class Past:
             self.agent = _text(data, "agent")
             self.needs_enforcement = data.get("needs_enforcement") is not False
             self.conceal = _conceal(data)
+            self.opinions = _opinions(data)
         elif kind == "intent":
             self._line = data
         elif kind == "ticket":
@@ -127,6 +129,13 @@ def _text(data: Mapping[str, object], name: str) -> str:
     if not isinstance(value, str):
         raise Break("schema", f"an entry of the session has no `{name}`")
     return value
+
+
+def _opinions(data: Mapping[str, object]) -> dict[str, str]:
+    found = data.get("opinions", [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise Break("schema", "`opinions` of the first entry is no list of objects")
+    return {_text(each, "name"): _text(each, "of") for each in found}
 
 
 def _conceal(data: Mapping[str, object]) -> tuple[str, ...]:

@@ -64,6 +64,8 @@ def opening_data(
     needs_enforcement: bool = False,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
+    *,
+    opinions: Mapping[str, str] | None = None,
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -80,6 +82,8 @@ def opening_data(
         data["conceal"] = list(conceal)
     if after:
         data["previous"] = dict(after)
+    if opinions:
+        data["opinions"] = [{"name": name, "of": told(of)} for name, of in opinions.items()]
     return data
 
 

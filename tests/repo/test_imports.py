@@ -58,6 +58,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "intent",
         "events",
         "permissions.",
+        "opinions.",
         "sessions.",
         "session",
     ),

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
 from broker.asking import Asker, asker_for, check_asking
@@ -48,6 +48,9 @@ from broker.sessions.asking import AskingSession
 from broker.sessions.ground import Outside, key_path, own_key
 from broker.sessions.recovery import seal_abandoned
 from broker.telling import Telling, has_terminal
+
+if TYPE_CHECKING:
+    from broker.fleet.background import Mirroring
 
 ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
 
@@ -139,6 +142,7 @@ def run(
     outside = outside or Outside()
     telling = Telling(streams.say, live=not quiet and not has_terminal())
     outside.bus.subscribe(telling.hear)
+    mirroring = _mirroring(found, config, folder)
     _clear_away(found, outside, streams)
     runtime = Runtime(found)
     with Child() as child, runtime:
@@ -183,13 +187,17 @@ def run(
             try:
                 prepared = recording.through(how, launch, how.prepare(launch))
                 asker = asker_for(session, found, streams.say, how.name)
-                it = _Run(session, launch, prepared, program, how, child, recording, asker)
+                it = _Run(
+                    session, launch, prepared, program, how, child, recording, asker, mirroring
+                )
                 return _held(it, walls, streams, tried=tried, quiet=quiet)
             finally:
                 recording.end(quiet=quiet)
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
+            if mirroring is not None:
+                mirroring.finish(streams.say)
 
 
 def _held(it: _Run, walls: Sandbox, streams: Streams, *, tried: bool, quiet: bool) -> int:
@@ -219,6 +227,7 @@ class _Run:
     child: Child
     recording: Recorded
     asker: Asker | None = None
+    mirroring: Mirroring | None = None
 
 
 def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
@@ -264,6 +273,8 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
         if it.asker is not None:
             it.asker.begin()
         it.recording.start(session.bus)
+        if it.mirroring is not None:
+            it.mirroring.start()
         lost = (it.adapter.escaped, server.displaced, walls.over, it.recording.lost)
         code = child.wait(lambda: next((why for each in lost if (why := each()) is not None), None))
         it.recording.ended(code)
@@ -322,6 +333,16 @@ def _anchored(sid: str, home: Home, config: Config, streams: Streams) -> None:
             streams.say(f"warning: not anchored by `{handed.anchor}` yet: {handed.fault}")
     if not ended or any(handed.fault for handed in work.handed):
         streams.say("what is not anchored yet is handed in by `broker receipt anchor`")
+
+
+def _mirroring(home: Home, config: Config, workspace: Path) -> Mirroring | None:
+    """Return what copies receipts elsewhere while the run goes on, if they are to be copied."""
+    if not config.mirror:
+        return None
+    from broker.fleet.background import Mirroring  # noqa: PLC0415  most have none
+    from broker.fleet.target import check_address  # noqa: PLC0415
+
+    return Mirroring(home, check_address(config.mirror, workspace))
 
 
 def _unguarded(

@@ -21,7 +21,8 @@ the configuration; what goes over a network is encrypted; a name is had once.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ WITHIN_S: Final = 2.0
 MAX_WITHIN_S: Final = 10.0  # an agent's hook has a deadline of its own
 CEDAR: Final = ".cedar"
 _TYPED: Final = "typed"
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,30 @@ class OpinionSetting:
     def files(self) -> tuple[Path, ...]:
         """Return the files that no tool may touch."""
         return tuple(each for each in (self.cedar, self.bearer, self.ca) if each is not None)
+
+
+def read_opinions(
+    tables: Mapping[str, object], where: Callable[[str], str], folder: Path
+) -> tuple[OpinionSetting, ...]:
+    """
+    Return what all tables say.
+
+    Args:
+        tables: each, by its name.
+        where: returns what stands before a message about one.
+        folder: what their files are relative to.
+
+    Raises:
+        ConfigError: one says something unknown, or too little, or has no good name.
+    """
+    found = []
+    for name, table in tables.items():
+        if _NAME.fullmatch(name) is None:
+            raise ConfigError(f"{where(name)}: name it with a-z, 0-9 and -")
+        if not isinstance(table, dict):
+            raise ConfigError(f"{where(name)} is a table: write `[opinions.{name}]`")
+        found.append(read_opinion(where(name), name, table, folder))
+    return tuple(found)
 
 
 def read_opinion(

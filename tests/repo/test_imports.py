@@ -52,6 +52,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "resolve",
         "policy",
         "config",
+        "configfile",
         "project",
         "budget",
         "guard",
@@ -63,6 +64,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "session",
     ),
     "anchors": ("anchors.",),
+    "fleet": ("fleet.",),
     "trace": ("trace.",),
     "doors": (
         "service.",

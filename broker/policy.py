@@ -37,7 +37,7 @@ SUFFIX: Final = ".scope"
 # What an `expect refuse` line may name behind its `#`: the caveat that must refuse.
 REFUSERS: Final = (
     *("tools", "paths", "reads", "writes", "hosts", "calls", "until"),
-    *("call", "own", "enforcement", "opinion", "session"),
+    *("call", "own", "enforcement", "session"),
 )
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

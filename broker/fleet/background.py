@@ -12,12 +12,12 @@ mirror`` goes on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from broker.boundary import contained
 from broker.errors import BrokerError
-from broker.fleet.mirror import Mirror, Put
+from broker.fleet.mirror import Mirror
 from broker.fleet.target import Target
 from broker.home import Home
 
@@ -38,7 +38,8 @@ class Mirroring:
     """
 
     def __init__(self, home: Home, url: str, *, pause_s: float = PAUSE_S) -> None:
-        self._home, self._url, self._pause_s = home, url, pause_s
+        self._url, self._pause_s = url, pause_s
+        self._mirror = Mirror(home, Target(url))
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._fault = ""
@@ -63,11 +64,11 @@ class Mirroring:
         self._thread.join(within_s)
         fault = self._fault or ("it takes longer" if self._thread.is_alive() else "")
         try:
-            left = list(Mirror(self._home, Target(self._url)).left())
+            lines = sum(lines - there for _, there, lines in self._mirror.left())
         except BrokerError as error:
-            left, fault = [], error.message
-        if left or fault:
-            lines = sum(lines - there for _, there, lines in left)
+            say(f"warning: whether everything is mirrored cannot be told: {error.message}")
+            return
+        if lines:
             why = f": {fault}" if fault else ""
             say(f"warning: {lines} lines are not mirrored at {self._url} yet{why}")
             say("what is not mirrored yet is put there by `broker receipt mirror`")
@@ -83,13 +84,10 @@ class Mirroring:
 
     def _made(self) -> str:
         try:
-            return next((put.fault for put in _pushed(self._home, self._url) if put.fault), "")
+            faults = [put.fault for put in self._mirror.push() if put.fault]
         except BrokerError as error:
             return error.message
-
-
-def _pushed(home: Home, url: str) -> Iterator[Put]:
-    yield from Mirror(home, Target(url)).push()
+        return faults[0] if faults else ""
 
 
 def _broken(error: Exception) -> str:

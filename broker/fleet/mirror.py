@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +76,7 @@ class Mirror:
     def __init__(self, home: Home, target: Target) -> None:
         self._home, self._target = home, target
         self._memory = memory_folder(home, target.url)
+        self._stamps: dict[str, int] = {}  # of checkpoints that were gone on with, by this object
 
     def push(self) -> Iterator[Put]:
         """
@@ -88,9 +90,16 @@ class Mirror:
             installation = installation_name(self._home)
             ledger = self._noted(LEDGER, installation)
             for sid in _sessions(self._home):
+                stamp = _stamp(self._home.checkpoints / sid)
+                if self._stamps.get(sid) == stamp:
+                    continue  # most sessions are over, and a pass is made every few seconds
                 noted = self._noted(sid, installation)
+                put = None
                 if noted is not None and noted.lines > self.remembered(sid):
-                    yield self._put(noted)
+                    put = self._put(noted)
+                    yield put
+                if put is None or not put.fault:
+                    self._stamps[sid] = stamp
             if ledger is None or ledger.lines <= self.remembered(LEDGER):
                 return
             waits = self._waits_for(ledger)
@@ -154,10 +163,9 @@ class Mirror:
 
     def _waits_for(self, ledger: _Noted) -> str:
         """Return a session of which the ledger's new rows name lines that are not there yet."""
+        known = self.remembered(LEDGER)  # what these rows name was looked at before
         with open(ledger.path, "rb") as rows:
-            for number, row in enumerate(rows):
-                if number >= ledger.lines:
-                    break
+            for row in islice(rows, known, ledger.lines):
                 found = json.loads(row)
                 data = found["data"]
                 if found["kind"] in _NAMING and "sid" in data:
@@ -271,6 +279,14 @@ def _sessions(home: Home) -> list[str]:
         except InputError:
             continue
     return found
+
+
+def _stamp(path: Path) -> int:
+    """Return when a checkpoint was put in its place; 0 where it is gone."""
+    try:
+        return path.stat(follow_symlinks=False).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _memory_name(of: str) -> str:

@@ -27,8 +27,9 @@ from typing import BinaryIO, Final
 
 from broker.errors import Break, BrokerError, StoreError, UnverifiableError
 from broker.fleet.layout import INSTALLATION, LEDGER, SESSIONS, Mirrored, mirrored, note_name
+from broker.fleet.mirror import MAX_STRETCH_BYTES
 from broker.fleet.target import Target
-from broker.limits import MAX_NOTE_BYTES
+from broker.limits import MAX_LINE_BYTES, MAX_NOTE_BYTES
 from broker.receipt.audit import Expected
 from broker.receipt.book import Book, Listed
 from broker.receipt.checkpoint import OF_LEDGER, Checkpoint, open_checkpoint
@@ -42,6 +43,7 @@ from broker.receipt.signing import VerifyKey
 from broker.receipt.untagged import Untagged
 from broker.receipt.verify import judge
 
+_LARGEST: Final = MAX_STRETCH_BYTES + MAX_LINE_BYTES  # bytes of one object of lines
 _SAYS: Final = "the mirrored ledger"
 
 
@@ -262,6 +264,8 @@ def _fetch(target: Target, place: Sequence[str], there: Mirrored, file: BinaryIO
     for stretch in there.stretches:
         if stretch.first >= there.noted:
             break
+        if stretch.size_bytes > _LARGEST:
+            raise Break("size", f"`{stretch.name}` is larger than what is ever put there")
         whole, size = stretch.end <= there.noted, 0
         parts = target.chunks(stretch.size_bytes, *place, stretch.name)
         for part in parts if whole else _cut(parts, there.noted - stretch.first):

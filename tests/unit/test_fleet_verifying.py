@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +77,7 @@ ATTACKS: dict[str, Callable[[Path], object]] = {
     "lines are there twice": lambda folder: shutil.copy(
         objects(folder)[0], folder / "0000000001-0000000002.jsonl"
     ),
+    "an object is made huge": lambda folder: os.truncate(objects(folder)[0], 2**34),
     "an object is renamed": lambda folder: objects(folder)[0].rename(
         folder / "0000000009-0000000012.jsonl"
     ),

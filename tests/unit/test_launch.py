@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.agents.adapter import Launch, Plain, Prepared
-from broker.errors import ConfigError, LaunchError, ScopeError, UnverifiableError
+from broker.errors import ConfigError, InputError, LaunchError, ScopeError, UnverifiableError
 from broker.home import Home
 from broker.launch import run
 from broker.sessions.ground import key_path
@@ -404,3 +404,42 @@ def test_an_open_umask_leaves_no_folder_open(bench: Bench) -> None:
     root = bench.home.state.parent
     open_ = [p for p in (root, *root.rglob("*")) if p.stat().st_mode & 0o077 and not p.is_symlink()]
     assert open_ == []
+
+
+def test_receipts_are_mirrored_beside_the_run(bench: Bench, tmp_path: Path) -> None:
+    """What the run signed lies elsewhere when it is over; a folder of the agent's is refused."""
+    bench.home.config.mkdir(parents=True, mode=0o700)
+    settings = bench.home.config / "broker.toml"
+
+    def configure(url: str) -> None:
+        settings.write_text(f'[receipts]\nmirror = "{url}"\n', encoding="utf-8")
+        settings.chmod(0o600)
+
+    configure(f"file://{tmp_path}/store")
+    code, said = launch(bench, *asker(1))
+    assert code == 0
+    assert "not mirrored" not in said
+    sid = only_session(bench)
+    (folder,) = tmp_path.glob(f"store/*/sessions/{sid}")
+    lines = b"".join(path.read_bytes() for path in sorted(folder.glob("*.jsonl")))
+    assert lines == bench.receipts().path(sid).read_bytes()
+    for url in (f"file://{bench.workspace}/store", "nope://x/y"):
+        configure(url)
+        with pytest.raises(InputError):
+            launch(bench, *asker(1))
+    assert only_session(bench) == sid
+
+
+def test_an_opinion_is_asked_in_a_run(bench: Bench, tmp_path: Path) -> None:
+    """A policy that was typed refuses what the scope allows; one in the workspace is refused."""
+    policy = tmp_path / "house.cedar"
+    policy.write_text('forbid (principal, action == Action::"Read", resource);', encoding="utf-8")
+    policy.chmod(0o600)
+    code, said = launch(bench, *asker(1), opinions=[str(policy)])
+    assert code == 0
+    assert "0 allowed, 2 refused (opinion 1, tools 1)" in said
+    inside = bench.workspace / "house.cedar"
+    inside.write_bytes(policy.read_bytes())
+    inside.chmod(0o600)
+    with pytest.raises(ConfigError, match="workspace"):
+        launch(bench, *asker(1), opinions=[str(inside)])

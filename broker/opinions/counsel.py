@@ -23,7 +23,7 @@ from broker.calls import Call, Decision, Refusal
 from broker.errors import LimitError
 from broker.limits import MAX_NAME_CHARS
 from broker.opinions.opinion import Opined, Opinion
-from broker.opinions.question import Inquiry, questions
+from broker.opinions.question import Consultation, questions
 from broker.redaction.hiding import clipped
 
 CAVEAT: Final = "opinion"
@@ -140,7 +140,7 @@ class Counsel:
             return Weighed((), Refusal(CAVEAT, call.tool, f"{why}; {_PERSON}"))
         nonce = self._randomness(NONCE_BYTES).hex()
         given = call.arguments or {}
-        inquiry = Inquiry(asked, actor, self._session, ticket, nonce, call.digest, given)
+        inquiry = Consultation(asked, actor, self._session, ticket, nonce, call.digest, given)
         answers: list[tuple[str, Opined]] = []
         for opinion in self.opinions:
             answer = contained(partial(opinion.ask, inquiry), _broken)

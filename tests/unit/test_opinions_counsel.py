@@ -12,7 +12,7 @@ from broker.calls import ALLOW, Call, Decision, Refusal
 from broker.limits import MAX_OPINION_QUESTIONS
 from broker.opinions.counsel import UNHEARD, Counsel
 from broker.opinions.opinion import Opined, Said
-from broker.opinions.question import Inquiry
+from broker.opinions.question import Consultation
 from tests.pdpkit import path
 
 CALL = Call("read", paths=(path("a"),), digest="ab")
@@ -24,9 +24,9 @@ class Saying:
     def __init__(self, name: str, answer: Opined | Exception) -> None:
         self.name = name
         self._answer = answer
-        self.asked: list[Inquiry] = []
+        self.asked: list[Consultation] = []
 
-    def ask(self, inquiry: Inquiry) -> Opined:
+    def ask(self, inquiry: Consultation) -> Opined:
         """Say it."""
         self.asked.append(inquiry)
         if isinstance(self._answer, Exception):

@@ -99,6 +99,7 @@ def start(
     enforced: bool = False,
     environ: Mapping[str, str] | None = None,
     stdin: int = subprocess.DEVNULL,
+    stderr: int = subprocess.PIPE,
     low: int = 0,
 ) -> subprocess.Popen[str]:
     """Start a command within walls, in a session of its own; ports below ``low`` are root's."""
@@ -112,7 +113,7 @@ def start(
         cwd=root,
         stdin=stdin,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         start_new_session=True,
     )

@@ -21,7 +21,6 @@ from broker.cli.typed import Json
 from broker.errors import InputError
 
 if TYPE_CHECKING:
-    from broker.budgets.store import Revoked
     from broker.home import Home
     from broker.receipt.keys import Key
 
@@ -54,6 +53,7 @@ def revoke(
     from broker.cli.wires import installation_key
     from broker.home import Home
     from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE
+    from broker.sessions.counting import revoke_everywhere
 
     if os.environ.get(SESSION_VARIABLE) or os.environ.get(SOCKET_VARIABLE):
         raise InputError("a run does not revoke its own tickets: type it at another terminal")
@@ -63,7 +63,7 @@ def revoke(
     home = Home.find(os.environ)
     key = installation_key(home)
     ticket, sid = (name, None) if _TICKET.fullmatch(name) else _in_force(name, home, key)
-    new, shared = _written(Revoked(ticket, why, time.time_ns()), home, key)
+    new, shared = revoke_everywhere(Revoked(ticket, why, time.time_ns()), home, key)
     if as_json:
         json_out({"ticket": ticket, "session": sid, "new": new, "shared": shared})
         return ALLOWED
@@ -88,21 +88,3 @@ def _in_force(name: str, home: Home, key: Key) -> tuple[str, str]:
         if entry.kind == "ticket" and "beside" not in entry.data:
             found = str(entry.data.get("ticket"))
     return found, sid
-
-
-def _written(revoked: Revoked, home: Home, key: Key) -> tuple[bool, bool]:
-    """Write it here and, where counts are shared, there; whether it is new, and whether shared."""
-    from broker.config import load_config
-    from broker.sessions.revoking import Revocations
-
-    new = Revocations(home.revoked, key).add(revoked)
-    setting = load_config(home.config).budget
-    if setting is None:
-        return new, False
-    from broker.budgets.opening import open_store
-
-    store = open_store(setting, os.environ)
-    try:
-        return store.revoke(revoked) or new, True
-    finally:
-        store.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -18,7 +19,7 @@ import typer
 from broker.cli.exits import ALLOWED
 from broker.cli.output import err, json_out, out, paint, printable
 from broker.cli.typed import Json
-from broker.errors import InputError
+from broker.errors import BrokerError, InputError
 
 if TYPE_CHECKING:
     from broker.home import Home
@@ -68,10 +69,28 @@ def revoke(
         json_out({"ticket": ticket, "session": sid, "new": new, "shared": shared})
         return ALLOWED
     of = "" if sid is None else f" of session {sid}"
+    if sid is None and not _is_named(ticket, home, key):
+        err("warning: no session that runs here has recorded a ticket of that id: is it right?")
     if not new:
         err("it was revoked before; that stands, with its own reason")
     out(f"{paint('revoked', 'yellow')}: ticket {ticket}{printable(of)}")
     return ALLOWED
+
+
+def _is_named(ticket: str, home: Home, key: Key) -> bool:
+    """Whether a session that runs on this machine has recorded a ticket."""
+    from broker.receipt.store import Receipts
+    from broker.receipt.verify import read_entries
+    from broker.sessions.alive import running
+
+    receipts = Receipts(home, key)
+    for sid in running(home.sessions):
+        head = receipts.head_path(sid)
+        with suppress(BrokerError):  # another session's fault is not what was asked about
+            for entry in read_entries(receipts.path(sid), key, head, sid=sid):
+                if entry.kind in ("ticket", "delegate") and entry.data.get("ticket") == ticket:
+                    return True
+    return False
 
 
 def _in_force(name: str, home: Home, key: Key) -> tuple[str, str]:

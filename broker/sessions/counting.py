@@ -34,6 +34,17 @@ from broker.sessions.revoking import Revocations
 SHARED: Final = "shared"  # what the first entry of a receipt says of counts
 
 
+def files_of_counts(home: Home) -> tuple[str, ...]:
+    """
+    Return the files of shared counts that no tool may touch, by every name.
+
+    Raises:
+        ConfigError: the configuration is malformed.
+    """
+    setting = load_config(home.config).budget
+    return () if setting is None else setting.own()
+
+
 def new_counts(home: Home, sid: str, tree: str = "") -> Budget:
     """
     Return the budget of a new session.

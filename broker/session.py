@@ -62,10 +62,12 @@ class Session(Decides):
         self.workspace, self.warnings = ground.workspace, ground.warnings
         self.bus = ground.outside.bus
         self.allowed, self.refused, self.rehearsing = 0, 0, False
-        self._ground, self._untold, self._over = ground, [], ""
-        self._receipt, self._custody, self._latest = ground.receipt, ground.custody, ground.at
-        self._tickets, self._lock = InHand(ground.custody, self._derived), threading.RLock()
+        self._ground, self._untold = ground, []
+        self._receipt, self._custody = ground.receipt, ground.custody
+        self._latest, self._over = ground.at, ""
+        self._tickets = InHand(ground.custody, self._derived)
         self._revoking = Revoking(ground.revocations, self._append)
+        self._lock = threading.RLock()
 
     # ── how a session comes to be ──
 
@@ -174,7 +176,8 @@ class Session(Decides):
     @property
     def head(self) -> str:
         """How many lines there are and the last one's hash, as ``--expect-head`` takes them."""
-        return ":".join(map(str, self._receipt.last))
+        n, last = self._receipt.last
+        return f"{n}:{last}"
 
     def find(self, name: str | None = None) -> Ticket:
         """

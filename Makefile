@@ -104,6 +104,8 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/pipeline.py
 	@$(PY) bench/traces.py
 	@$(PY) bench/recording.py
+	@$(PY) bench/fleet.py
+	@$(PY) bench/budgets.py
 
 .PHONY: bench-agentdojo
 bench-agentdojo: $(READY) ## count what scopes stop of four benchmarks of attacked agents
@@ -112,6 +114,22 @@ bench-agentdojo: $(READY) ## count what scopes stop of four benchmarks of attack
 .PHONY: bench-agents
 bench-agents: $(READY) ## measure what the broker costs each agent that is installed, per call
 	@$(PY) bench/agents.py
+
+# Ray, and a stand-in for S3 that goes with no S3 client of ours, are needed for nothing else.
+FLEET   := $(VENV)/fleet
+MOTO    := $(VENV)/moto
+
+$(FLEET)/.ready: pyproject.toml | $(READY)
+	@$(PY) -m venv --clear $(FLEET) && \
+	$(FLEET)/bin/python $(PIP) install --editable '.[dev,ray]' && touch $@
+
+$(MOTO)/.ready: | $(READY)
+	@$(PY) -m venv --clear $(MOTO) && \
+	$(MOTO)/bin/python $(PIP) install 'moto[server]>=5.2,<6' && touch $@
+
+.PHONY: test-fleet
+test-fleet: $(FLEET)/.ready $(MOTO)/.ready ## receipts at an S3 server and on a Ray cluster, on this machine
+	@PATH="$(CURDIR)/$(MOTO)/bin:$$PATH" $(FLEET)/bin/python -m pytest tests/fleet -ra
 
 .PHONY: wheel-test
 wheel-test: $(READY) ## build sdist and wheel, and test the wheel without the sources

@@ -248,7 +248,7 @@ class Refusal:
     Why a call was refused: the caveat's kind, the value at fault, and what to do instead.
 
     ``caveat`` is a caveat kind of ``broker.caveats`` or one of ``call`` (unreadable call),
-    ``own`` (the broker's own files), ``enforcement``, ``session``.
+    ``own`` (the broker's own files), ``enforcement``, ``opinion``, ``session``.
     """
 
     caveat: str

@@ -20,6 +20,12 @@ The user's configuration: ``broker.toml`` in the configuration folder.
     [budget]            # where counts are shared with other machines; see docs/many.md
     url = "rediss://broker@counts.example.org"
 
+    [receipts]
+    mirror = "s3://audit/agents"   # where receipts are copied to; see docs/fleet.md
+
+    [opinions.corp]     # who else must allow; see docs/opinions.md
+    url = "https://pdp.example.com/access/v1/evaluation"
+
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
     remote = "git@example.com:audit.git"
@@ -34,21 +40,21 @@ cannot be read or understood is an error, never the defaults; a missing file is 
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from broker.budgets.setting import BudgetSetting, read_setting
+from broker.configfile import read_text
 from broker.errors import ConfigError, InputError
-from broker.limits import MAX_CONFIG_BYTES
 from broker.permissions.modes import Mode, read_mode
 
 if TYPE_CHECKING:
+    from broker.opinions.settings import OpinionSetting
     from broker.receipt.sealing import AuditorKey
 
 FILE_NAME: Final = "broker.toml"
@@ -106,7 +112,8 @@ class Config:
     ``record`` false keeps no recordings; ``forward`` is the file of an auditor's public key;
     ``mode`` is how much the reference agent does unasked, ``model`` the one that it asks,
     ``models`` and ``servers`` where it has models and tools from; ``budget`` where counts are
-    shared.
+    shared; ``opinions`` are asked about what a ticket allows; ``mirror`` is where receipts are
+    copied to.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -122,6 +129,8 @@ class Config:
     models: tuple[ModelSetting, ...] = ()
     servers: tuple[ServerSetting, ...] = ()
     budget: BudgetSetting | None = None
+    opinions: tuple[OpinionSetting, ...] = ()
+    mirror: str = ""
 
     def auditor(self) -> AuditorKey | None:
         """
@@ -152,7 +161,7 @@ def load_config(folder: Path) -> Config:
             message names the file and the line.
     """
     path = folder / FILE_NAME
-    text = _text(path)
+    text = read_text(path)
     if text is None:
         return Config()
     try:
@@ -164,6 +173,8 @@ def load_config(folder: Path) -> Config:
     models: list[ModelSetting] = []
     servers: list[ServerSetting] = []
     budget: BudgetSetting | None = None
+    opinions: tuple[OpinionSetting, ...] = ()
+    mirror = ""
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
             found = _broker(path, text, table)
@@ -177,13 +188,20 @@ def load_config(folder: Path) -> Config:
             models = [_model(path, text, each, given) for each, given in table.items()]
         elif name == "mcp" and isinstance(table, dict):
             servers = [_server(path, text, each, given) for each, given in table.items()]
+        elif name == "opinions" and isinstance(table, dict):
+            from broker.opinions.settings import read_opinions  # noqa: PLC0415 - most have none
+
+            where = partial(_where, path, text, "opinion")
+            opinions = read_opinions(table, where, path.parent)
+        elif name == "receipts" and isinstance(table, dict):
+            mirror = _mirror(path, text, table)
         else:
             raise _unknown(
                 path,
                 text,
                 name,
                 "the tables are `[broker]`, `[harness]`, `[budget]`, `[anchors.NAME]`, "
-                "`[models.NAME]` and `[mcp.NAME]`",
+                "`[models.NAME]`, `[mcp.NAME]`, `[opinions.NAME]` and `[receipts]`",
             )
     return replace(
         found,
@@ -193,6 +211,8 @@ def load_config(folder: Path) -> Config:
         models=tuple(models),
         servers=tuple(servers),
         budget=budget,
+        opinions=opinions,
+        mirror=mirror,
     )
 
 
@@ -297,6 +317,21 @@ def _server(path: Path, text: str, name: str, table: object) -> ServerSetting:
     return ServerSetting(name, words_of, url, tables["env"], tables["headers"])
 
 
+def _where(path: Path, text: str, kind: str, name: str) -> str:
+    """Return what stands before a message about one table."""
+    return f"`{path}`, line {_line(text, name)}: {kind} `{name}`"
+
+
+def _mirror(path: Path, text: str, table: Mapping[str, object]) -> str:
+    """Return where receipts are copied to."""
+    for key, value in table.items():
+        if key != "mirror":
+            raise _unknown(path, text, key, "the setting is `mirror`")
+        if not isinstance(value, str) or "://" not in value:
+            raise _wrong(path, text, key, "is the address of a store, such as `s3://bucket/folder`")
+    return str(table.get("mirror", ""))
+
+
 def _named(where: str, name: str, table: object, spelled: str) -> dict[str, object]:
     if _ANCHOR_NAME.fullmatch(name) is None:
         raise ConfigError(f"{where}: name it with a-z, 0-9 and -")
@@ -328,37 +363,6 @@ def _anchor(path: Path, text: str, name: str, table: object) -> AnchorSetting:
     return AnchorSetting(name, str(kind), found)
 
 
-def _text(path: Path) -> str | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConfigError(f"`{path}` cannot be read: {_said(error)}") from error
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"`{path}` is not a plain file")
-        if found.st_mode & 0o022 or found.st_uid not in (os.geteuid(), 0):
-            raise ConfigError(f"`{path}` can be written by others: chmod 600 it, and read it again")
-        content = os.read(fd, MAX_CONFIG_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"`{path}` cannot be read: {_said(error)}") from error
-    finally:
-        os.close(fd)
-    if len(content) > MAX_CONFIG_BYTES:
-        raise ConfigError(f"`{path}` has more than {MAX_CONFIG_BYTES} bytes")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"`{path}`, line {line}: not UTF-8 text") from None
-
-
-def _said(error: OSError) -> str:
-    return (error.strerror or "unknown error").lower()
-
-
 def _wrong(path: Path, text: str, name: str, meaning: str) -> ConfigError:
     return ConfigError(f"`{path}`, line {_line(text, name)}: `{name}` {meaning}")
 
@@ -370,7 +374,7 @@ def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
 def _line(text: str, name: str) -> int:
     """Return the line where a table or key of this name is first written."""
     word = re.compile(
-        rf"^\s*\[?\s*(?:(?:broker|harness|budget|anchors|models|mcp)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
+        rf"^\s*\[?\s*(?:(?:broker|harness|budget|anchors|models|mcp|opinions|receipts)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
     )
     for number, line in enumerate(text.splitlines(), 1):
         if word.match(line):

@@ -102,6 +102,16 @@ class CheckpointFailed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class OpinionFailed:
+    """A second opinion could not be had, so the call that it was asked about is refused."""
+
+    at: int
+    sid: str
+    name: str
+    fault: str
+
+
 Event = (
     SessionOpened
     | IntentOpened
@@ -111,6 +121,7 @@ Event = (
     | ResultRecorded
     | SessionSealed
     | CheckpointFailed
+    | OpinionFailed
 )
 Subscriber = Callable[[Event], object]
 

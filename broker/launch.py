@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from broker.agents.adapter import Adapter, Launch, Plain, Prepared, adapter_for
 from broker.asking import Asker, asker_for, check_asking
@@ -35,6 +35,7 @@ from broker.errors import BrokerError, LaunchError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.launchwords import Streams, say_begun, say_beside, say_keys
+from broker.opinions.settings import typed_opinions
 from broker.program import program_of, start_in
 from broker.receipt.rotation import finish
 from broker.receipt.sealing import load_auditor_key
@@ -44,10 +45,17 @@ from broker.service.place import Runtime
 from broker.service.server import Server
 from broker.session import CANARY, Session
 from broker.sessions.asking import AskingSession
+from broker.sessions.counting import files_of_counts
 from broker.sessions.ground import Outside, key_path, own_key
 from broker.sessions.recovery import seal_abandoned
 from broker.telling import Telling, has_terminal
 
+if TYPE_CHECKING:
+    from broker.fleet.background import Mirroring
+
+# How long a thread may keep the interpreter while another one waits for it. A decision gives it up
+# at each step to the socket and the disk, and beside a recorder at work waits for it each time.
+TURN_S: Final = 0.0005
 ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
 
 
@@ -72,6 +80,7 @@ def run(
     begins: Begins = begin,
     ask: bool = False,
     handed: str | None = None,
+    opinions: Sequence[str] = (),
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -103,6 +112,8 @@ def run(
         begins: begins the recording; a replay has one of its own.
         ask: ask the person about a call that a rule refuses, while the agent waits.
         handed: the wire form of another session's ticket, which ``texts`` narrow.
+        opinions: who else must allow each call, besides those of the configuration: addresses of
+            decision points, and files of policies.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -123,6 +134,8 @@ def run(
     config = load_config(found.config)
     if not config.enabled:
         return _unguarded(command, program, given, start_in(folder), streams)
+    if config.budget is not None:
+        given.pop(config.budget.password, None)  # who has it could give calls back
     if given.get(SOCKET_VARIABLE) or given.get(SESSION_VARIABLE):
         raise LaunchError(
             "this is inside a run already: a new ticket is minted by a person only, and a "
@@ -132,10 +145,12 @@ def run(
     if ask:
         check_asking(conceal)
     auditor = config.auditor() if forward is None else load_auditor_key(forward)
+    others = typed_opinions(opinions, Path.cwd())
     line = how.prompt(command) if intent is None else intent
     outside = outside or Outside()
     telling = Telling(streams.say, live=not quiet and not has_terminal())
     outside.bus.subscribe(telling.hear)
+    mirroring = _mirroring(found, config, folder)
     _clear_away(found, outside, streams)
     runtime = Runtime(found)
     with Child() as child, runtime:
@@ -151,6 +166,7 @@ def run(
             auditor=auditor,
             conceal=conceal,
             handed=handed,
+            opinions=others,
         )
         say_begun(session, how, command[0], auditor, streams, quiet=quiet)
         launch = Launch(
@@ -160,7 +176,7 @@ def run(
         try:
             walls = Sandbox(
                 sandbox or Wanted(),
-                own=(*found.own(), *how.own(given), *runtime.own),
+                own=(*found.own(), *files_of_counts(found), *how.own(given), *runtime.own),
                 secret=key_path(found),
                 clock=outside.clock,
                 say=streams.say,
@@ -180,13 +196,17 @@ def run(
             try:
                 prepared = recording.through(how, launch, how.prepare(launch))
                 asker = asker_for(session, found, streams.say, how.name)
-                it = _Run(session, launch, prepared, program, how, child, recording, asker)
+                it = _Run(
+                    session, launch, prepared, program, how, child, recording, asker, mirroring
+                )
                 return _held(it, walls, streams, tried=tried, quiet=quiet)
             finally:
                 recording.end(quiet=quiet)
         finally:
             _sealed(session, child, streams, telling, quiet=quiet)
             _anchored(session.sid, found, config, streams)
+            if mirroring is not None:
+                mirroring.finish(streams.say)
 
 
 def _held(it: _Run, walls: Sandbox, streams: Streams, *, tried: bool, quiet: bool) -> int:
@@ -216,6 +236,7 @@ class _Run:
     child: Child
     recording: Recorded
     asker: Asker | None = None
+    mirroring: Mirroring | None = None
 
 
 def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
@@ -243,6 +264,7 @@ def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
 def _guarded(it: _Run, walls: Sandbox) -> int:
     """Serve the session while its agent runs."""
     session, launch, child = it.session, it.launch, it.child
+    turn_s = sys.getswitchinterval()
     server = Server(session, launch.socket, it.adapter.hooks())
     try:
         server.bind()
@@ -257,10 +279,13 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
         start = Start(it.program, it.prepared.command, around, cwd, it.recording.hosts)
         it.recording.within(walls)
         walls.start(child, session, it.adapter.name, launch, start)
+        sys.setswitchinterval(min(TURN_S, turn_s))
         server.start()
         if it.asker is not None:
             it.asker.begin()
         it.recording.start(session.bus)
+        if it.mirroring is not None:
+            it.mirroring.start()
         lost = (it.adapter.escaped, server.displaced, walls.over, it.recording.lost)
         code = child.wait(lambda: next((why for each in lost if (why := each()) is not None), None))
         it.recording.ended(code)
@@ -269,6 +294,7 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
             it.asker.end()
         walls.stop(session)
         server.stop()
+        sys.setswitchinterval(turn_s)
     with suppress(StoreError):
         if child.stopped:
             session.note(f"the agent was stopped: {child.stopped}", source="launch")
@@ -319,6 +345,16 @@ def _anchored(sid: str, home: Home, config: Config, streams: Streams) -> None:
             streams.say(f"warning: not anchored by `{handed.anchor}` yet: {handed.fault}")
     if not ended or any(handed.fault for handed in work.handed):
         streams.say("what is not anchored yet is handed in by `broker receipt anchor`")
+
+
+def _mirroring(home: Home, config: Config, workspace: Path) -> Mirroring | None:
+    """Return what copies receipts elsewhere while the run goes on, if they are to be copied."""
+    if not config.mirror:
+        return None
+    from broker.fleet.background import Mirroring  # noqa: PLC0415  most have none
+    from broker.fleet.target import check_address  # noqa: PLC0415
+
+    return Mirroring(home, check_address(config.mirror, workspace))
 
 
 def _unguarded(

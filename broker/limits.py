@@ -85,6 +85,13 @@ MAX_NAME_CHARS: Final = 256  # characters kept of a tool, a call id, an actor
 MAX_TEXT_CHARS: Final = 1_024  # characters kept of a path, a command, a reason
 MAX_SUBJECTS_KEPT: Final = 64  # paths and URLs named in one entry
 
+# ── second opinions ──
+MAX_OPINIONS: Final = 8  # opinions that one session asks
+MAX_OPINION_QUESTIONS: Final = 256  # questions that are asked about one call
+MAX_OPINION_CHARS: Final = 65_536  # characters in the name of one thing that is asked about
+MAX_OPINION_BYTES: Final = 2**20  # bytes of one answer, and of one policy file
+MAX_OPINION_WAITING: Final = 32  # calls that wait for one opinion at the same time
+
 # ── the decision service ──
 MAX_REQUEST_BYTES: Final = 64 * 2**20  # bytes of one request to a session's socket
 MAX_AGENT_CHARS: Final = 64  # characters in the name of a hook's agent

@@ -17,41 +17,40 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.calls import Call, Decision, Refusal
 from broker.errors import BrokerError, StoreError
 from broker.events import (
-    CallDecided,
     IntentOpened,
     SessionOpened,
     TicketDelegated,
     TicketReplaced,
 )
-from broker.guard import TicketGuard
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.receipt.entry import Entry
 from broker.receipt.sealing import AuditorKey
-from broker.sessions.counting import debited
 from broker.sessions.custody import FIRST
+from broker.sessions.deciding import Decides, Undecided
 from broker.sessions.ground import Ground, Outside, again, begin
-from broker.sessions.grouped import Grouped
 from broker.sessions.holding import InHand
-from broker.sessions.jointly import check_all
 from broker.sessions.minting import replace_root
-from broker.sessions.records import Data, closed, decision_data
+from broker.sessions.records import Data
 from broker.sessions.revoking import Revoking
-from broker.sessions.testimony import Testimony
 from broker.ticket import Ticket
+
+if TYPE_CHECKING:
+    from broker.opinions.settings import OpinionSetting
 
 MAIN: Final = FIRST  # the actor that a person started
 CANARY: Final = "canary"  # the actor of every call while ``rehearsing``
 SEALED: Final = "the session is over"
 
 
-class Session(Grouped, Testimony):
+class Session(Decides):
     """
     A running session. Made by ``open`` and ``resume``; safe among threads.
 
@@ -66,8 +65,9 @@ class Session(Grouped, Testimony):
         self._ground, self._untold = ground, []
         self._receipt, self._custody = ground.receipt, ground.custody
         self._latest, self._over = ground.at, ""
-        self._tickets, self._lock = InHand(ground.custody, self._derived), threading.RLock()
+        self._tickets = InHand(ground.custody, self._derived)
         self._revoking = Revoking(ground.revocations, self._append)
+        self._lock = threading.RLock()
 
     # ── how a session comes to be ──
 
@@ -87,6 +87,7 @@ class Session(Grouped, Testimony):
         conceal: Sequence[str] = (),
         after: Mapping[str, str] | None = None,
         handed: str | None = None,
+        opinions: Sequence[OpinionSetting] = (),
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -105,9 +106,11 @@ class Session(Grouped, Testimony):
             conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
             after: names the session that this one follows; see ``broker.sessions.following``.
             handed: a ticket of another session, narrowed here; see ``broker.sessions.handing``.
+            opinions: others that must allow a call too, besides those that are configured.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
+            ConfigError: the configuration is malformed.
             StoreError: the receipt cannot begin.
             UnverifiableError: the key's file is unsafe.
         """
@@ -115,7 +118,7 @@ class Session(Grouped, Testimony):
         ground = begin(
             texts, workspace=workspace, home=home, intent=intent, agent=agent, own=own,
             outside=given, needs_enforcement=needs_enforcement, auditor=auditor, conceal=conceal,
-            after=after, handed=handed,
+            after=after, handed=handed, opinions=opinions,
         )  # fmt: skip
         session = cls(ground)
         ticket, at = session.ticket, ground.at
@@ -126,17 +129,27 @@ class Session(Grouped, Testimony):
 
     @classmethod
     def resume(
-        cls, sid: str, *, home: Home, own: Sequence[str] = (), outside: Outside | None = None
+        cls,
+        sid: str,
+        *,
+        home: Home,
+        own: Sequence[str] = (),
+        outside: Outside | None = None,
+        opinions: Sequence[OpinionSetting] = (),
     ) -> Session:
         """
         Go on with a session that has no seal: its tickets and counts come from its receipt.
+
+        All ``opinions`` that it began with must be there, configured or given.
 
         Raises:
             Break: the receipt is not what was signed.
             UnverifiableError: the key or a file is missing or unsafe.
             StoreError: sealed, running in another process, or the disk refuses.
+            InputError, ConfigError: an opinion that it began with is not there.
         """
-        return cls(again(sid, home=home, own=own, outside=outside or Outside()))
+        given = outside or Outside()
+        return cls(again(sid, home=home, own=own, outside=given, opinions=opinions))
 
     # ── what it is ──
 
@@ -234,54 +247,13 @@ class Session(Grouped, Testimony):
             The decision. A call that cannot be recorded, or comes when the session is over, is
             refused by the caveat ``session``.
         """
-        call = self._ground.resolver.resolve(tool, arguments, server=server, cwd=cwd)
+        read = partial(self._ground.resolver.resolve, tool, arguments, server=server, cwd=cwd)
+        call = read()
         if heard is not None:
             heard(call)
         actor = CANARY if self.rehearsing else actor
-        told_of: list[CallDecided] = []
-        guards: tuple[TicketGuard, ...] = ()
-
-        def witness(decision: Decision, guard: TicketGuard | None) -> Decision:
-            holder = guard.ticket.id if guard else ""
-            self._revoking.record(decision, at)
-            data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=actor)
-            data |= debited(decision, guard)
-            if also := [each.ticket.id for each in guards if each is not guard]:
-                data["also"] = also
-            entry = self._append("decision", data, at, durable=durable)
-            if entry is None:
-                return closed(self._over)
-            told_of.append(
-                CallDecided(at, self.sid, entry.n, call_id, call.tool, holder, actor, decision)
-            )
-            return decision
-
-        with self._lock:
-            at = self._now()
-            if self._over:
-                decision = closed(self._over)
-            else:
-                try:
-                    guards = self._tickets.guards(call, ticket, actor, among, at, again=again)
-                    veto = veto or self._revoking.look(guards, unsettled=again)
-                    asks = again and not veto
-                    met = self._tickets.stands(call, ticket, at, call_id) if asks else None
-                except BrokerError as error:
-                    decision = witness(closed(str(error)), None)
-                else:
-                    if met is not None:
-                        return met
-                    if veto is None:
-                        decision = check_all(guards, call, at, witness)
-                    else:
-                        decision = witness(Decision(veto), guards[0])
-                    if decision.allowed and not again:
-                        self._tickets.stand(call, guards, call_id)
-            if not self.rehearsing:
-                self.allowed += decision.allowed
-                self.refused += not decision.allowed
-        self._tell(told_of, durable=durable)
-        return decision
+        asked = Undecided(call, call_id, ticket, actor, again, among, veto, durable)
+        return self._decided(asked, read)
 
     def delegate(
         self,

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from broker.authorize import ASK
 from broker.calls import Refusal
-from broker.events import CallDecided, Event
+from broker.events import CallDecided, Event, OpinionFailed
 from broker.session import CANARY, MAIN
 
 MAX_LINE_CHARS: Final = 300
@@ -48,10 +48,15 @@ class Telling:
         self._live = live
         self._counts: Counter[str] = Counter()
         self._kept: deque[str] = deque(maxlen=MAX_KEPT_LINES)
+        self._faults: set[str] = set()
+        self._first: list[str] = []
         self._lock = threading.Lock()
 
     def hear(self, event: Event) -> None:
         """Take an event of the session's bus."""
+        if isinstance(event, OpinionFailed):
+            self._unheard(event)
+            return
         if not isinstance(event, CallDecided) or event.decision.refusal is None:
             return
         if event.actor == CANARY:
@@ -64,12 +69,25 @@ class Telling:
         if self._live:
             self._say(line)
 
+    def _unheard(self, event: OpinionFailed) -> None:
+        """Tell of an opinion that could not be had, once for each reason."""
+        line = f"opinion `{event.name}` could not be had: {event.fault}"[:MAX_LINE_CHARS]
+        with self._lock:
+            if line in self._faults or len(self._faults) >= MAX_KEPT_LINES:
+                return
+            self._faults.add(line)
+            if not self._live:
+                self._first.append(line)
+        if self._live:
+            self._say(f"warning: {line}")
+
     def rest(self) -> tuple[str, ...]:
         """Return the lines that were kept, and before them how many were not."""
         with self._lock:
             lines = tuple(self._kept)
             more = 0 if self._live else sum(self._counts.values()) - len(lines)
-        return (f"{more} refusals before these", *lines) if more else lines
+            first = tuple(f"warning: {line}" for line in self._first)
+        return (*first, f"{more} refusals before these", *lines) if more else (*first, *lines)
 
     def counts(self) -> str:
         """

@@ -46,6 +46,7 @@ Examples:
   broker receipt k3v --verify --continue                every broken line, not the first alone
   broker receipt k3v --since k3v.state                  only what is new since the last time
   broker receipt --json > session.json
+  broker receipt --verify --all s3://audit/agents --vkey fleet.vkey   all machines mirrored there
 
 \b
 An auditor's copy, on a machine that holds no secret:
@@ -175,6 +176,16 @@ AuditorKeyFile = Annotated[
 ]
 
 
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="With --verify --all URL: let a Ray cluster verify; `auto`, `HOST:PORT` or `local`.",
+    ),
+]
+
+
 def receipt(
     id_: Id = None,
     *,
@@ -194,6 +205,7 @@ def receipt(
     checkpoint: CheckpointFile = None,
     vkey: Vkeys = None,
     auditor_key: AuditorKeyFile = None,
+    ray: Ray = None,
     as_json: Json = False,
 ) -> int:
     """Show and verify the record of a session."""
@@ -202,13 +214,19 @@ def receipt(
 
     if all_:
         from broker.cli.auditing import audit_everything
+        from broker.cli.fleet import audit_fleet, is_address
 
         of_one = (refused, require_seal, expect_head, continue_, since, quick, jobs, no_head)
-        given = (key_file, head, checkpoint, vkey, auditor_key)
-        if not verify or id_ is not None or any(of_one) or any(given):
+        given = (key_file, head, checkpoint, auditor_key)
+        if verify and is_address(id_) and not any((*of_one[:-2], no_head, *given)):
+            if level in (None, "signed"):
+                return audit_fleet(str(id_), vkey or (), jobs=jobs, ray=ray, as_json=as_json)
+            raise InputError("a mirror is verified with public keys: at level `signed`")
+        if not verify or id_ is not None or any(of_one) or any(given) or vkey:
             raise InputError(
                 "--all verifies every session: write `broker receipt --verify --all`, with "
-                "`--level anchored` to ask the anchors too"
+                "`--level anchored` to ask the anchors too, or with the address of a mirror, "
+                "`--vkey` and `--jobs`"
             )
         return audit_everything(as_json, anchored=level == "anchored")
     document = Document() if as_json else None
@@ -254,6 +272,7 @@ class _Telling:
         from broker.cli.anchored import anchored
         from broker.cli.auditing import expected_by_ledger
         from broker.cli.evidence import evidence, is_file
+        from broker.cli.fleet import mirror_notes
         from broker.cli.kept import Kept
         from broker.home import Home
         from broker.receipt.inspection import inspecting
@@ -283,7 +302,8 @@ class _Telling:
                     verdict = judge(found, demand, time.time_ns())
                     if rows is not None:
                         verdict = rows.settle(verdict)
-                    warnings = (*verdict.warnings, *unasked, *kept.warnings)
+                    noted = () if rows is None else mirror_notes(home, what.sid, verdict.lines)
+                    warnings = (*verdict.warnings, *unasked, *kept.warnings, *noted)
                     verdict = replace(verdict, warnings=warnings)
                 except Break as first:
                     further = found.breaks(first) if self._how.goes_on else iter(())

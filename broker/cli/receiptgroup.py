@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from broker.cli import adopt, anchor, disclose, export, prove, receipt, verifyexport
+from broker.cli import adopt, anchor, disclose, export, mirror, prove, receipt, verifyexport
 
 _DEFAULT: Final = "show"
 _HELP: Final = frozenset(("-h", "--help"))
@@ -43,6 +43,7 @@ app.command(_DEFAULT, epilog=receipt.EXAMPLES)(receipt.receipt)
 app.command("prove", epilog=prove.PROVE_EXAMPLES)(prove.prove)
 app.command("verify-proof", epilog=prove.VERIFY_EXAMPLES)(prove.verify_proof)
 app.command("anchor", epilog=anchor.EXAMPLES)(anchor.anchor)
+app.command("mirror", epilog=mirror.EXAMPLES)(mirror.mirror)
 app.command("disclose", epilog=disclose.DISCLOSE)(disclose.disclose)
 app.command("verify-disclosure", epilog=disclose.VERIFY)(disclose.verify_disclosure)
 app.command("erase", epilog=disclose.ERASE)(disclose.erase)

@@ -142,6 +142,16 @@ def run(
             "budget with it; --scope narrows it.",
         ),
     ] = None,
+    opinion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--opinion",
+            metavar="URL|FILE",
+            help="Ask this AuthZEN decision point, or this file of Cedar policies, about each call "
+            "that the scope allows; all must allow it.",
+            show_default="those in broker.toml",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -166,6 +176,7 @@ def run(
         quiet=quiet,
         canary=canary,
         ask=ask,
+        opinions=opinion or [],
         sandbox=Wanted.read(sandbox, limit or [], show_port or []),
         record=record,
         handed=handed,

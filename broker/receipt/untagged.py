@@ -67,6 +67,11 @@ class Untagged(Chain):
         self._given = _Given(kid or _NO_KID)
         super().__init__(sid, self._given, tree=tree, form=form)
 
+    def renamed(self, kid: str) -> None:
+        """From the next line on, the lines must give another key's name."""
+        self._given = _Given(kid)
+        self.turn(self._given)
+
     def accept(self, line: bytes) -> None:
         """
         Check all of the next line but its tag, and move past it.

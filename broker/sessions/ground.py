@@ -24,12 +24,15 @@ from typing import Final
 from broker.budgets.shared import SharedBudget
 from broker.calls import TypedText
 from broker.catalogs import Catalogs, load_catalogs
+from broker.config import load_config
 from broker.errors import BrokerError, UnverifiableError
 from broker.events import Bus, CheckpointFailed, Event, SessionSealed
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.home import Home
 from broker.intent import Intent, Intents, TypedLine
-from broker.receipt import disk
+from broker.opinions.counsel import Counsel
+from broker.opinions.settings import OpinionSetting, check_still_there, files_of, named
+from broker.opinions.settings import opinions as opinions_of
 from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path
 from broker.receipt.keys import Key, load_key, load_or_create_key
@@ -44,13 +47,14 @@ from broker.sessions.alive import Alive
 from broker.sessions.checkpointfiles import checkpointer
 from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
-from broker.sessions.counting import SHARED, new_counts, past_counts
+from broker.sessions.counting import SHARED, files_of_counts, new_counts, past_counts
 from broker.sessions.custody import Custody
+from broker.sessions.folders import check_folders
 from broker.sessions.handing import handed_over
 from broker.sessions.past import Past
 from broker.sessions.records import Data, intent_data, opening_data, ticket_data
 from broker.sessions.revoking import Revocations
-from broker.sessions.typedscope import POLICIES, typed_scope
+from broker.sessions.typedscope import typed_scope
 from broker.ticket import mint, session_key
 
 LEVEL: Final = "signed"  # what a session promises of its receipt
@@ -84,6 +88,7 @@ class Ground:
     concealer: Concealer
     home: Home
     revocations: Revocations
+    counsel: Counsel
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -189,29 +194,6 @@ def own_key(home: Home, randomness: Randomness = os.urandom) -> Key:
     return load_or_create_key(path, randomness=randomness)
 
 
-def check_folders(home: Home) -> None:
-    """
-    Check that nobody else can put files where the broker believes what it finds.
-
-    Raises:
-        UnverifiableError: a folder belongs to another user, or others can write it, or one that
-            holds records is a link.
-    """
-    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger, home.revoked)
-    for folder, what in (
-        (home.state, "state folder"),
-        (home.sessions, "folder of sessions"),
-        (home.heads, "folder of heads"),
-        (home.checkpoints, "folder of checkpoints"),
-        (home.revoked, "folder of revocations"),
-        (home.config, "configuration folder"),
-        (home.config / "catalogs", "folder of catalogs"),
-        (home.config / POLICIES, "folder of policies"),
-    ):
-        if os.path.lexists(folder):
-            disk.check_folder(folder, what)
-
-
 def new_sid(randomness: Randomness = os.urandom) -> str:
     """
     Return a name for a session: 16 random bytes in lower-case base32, 26 characters.
@@ -236,6 +218,7 @@ def begin(
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
     handed: str | None = None,
+    opinions: Sequence[OpinionSetting] = (),
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -247,7 +230,10 @@ def begin(
     catalogs = load_catalogs(workspace, home.config)
     scope = typed_scope(texts, at=at, home=home, catalogs=catalogs)
     opened = Intents().open(intent, at) if intent is not None else None
-    resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
+    asked = (*load_config(home.config).opinions, *opinions)
+    others = opinions_of(asked, workspace)
+    own = (*home.own(), *own, *files_of(asked), *files_of_counts(home))
+    resolver = Resolver(workspace, catalogs, own=own)
     finish(home)
     own_key(home, outside.randomness)
     sid = new_sid(outside.randomness)
@@ -282,6 +268,7 @@ def begin(
                 after,
                 counts=SHARED if counts.shared else "",
                 joins="" if root is None else root.sid,
+                opinions=named(asked),
             ),
             "level": LEVEL,
         }
@@ -318,12 +305,20 @@ def begin(
         concealer,
         home,
         Revocations(home.revoked, key),
+        Counsel(others, sid, outside.randomness),
         opened,
         scope.warnings,
     )
 
 
-def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Ground:
+def again(
+    sid: str,
+    *,
+    home: Home,
+    own: Sequence[str],
+    outside: Outside,
+    opinions: Sequence[OpinionSetting] = (),
+) -> Ground:
     """
     Rebuild what an unsealed session stood on; see ``Session.resume``.
     """
@@ -342,8 +337,12 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
         typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
-        resolver = Resolver(workspace, catalogs, own=(*home.own(), *own))
         counts = past_counts(home, sid, past)
+        asked = (*load_config(home.config).opinions, *opinions)
+        check_still_there(past.opinions, asked)
+        others = opinions_of(asked, workspace)
+        own = (*home.own(), *own, *files_of(asked), *files_of_counts(home))
+        resolver = Resolver(workspace, catalogs, own=own)
         checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
@@ -372,6 +371,7 @@ def again(sid: str, *, home: Home, own: Sequence[str], outside: Outside) -> Grou
         concealer,
         home,
         Revocations(home.revoked, key),
+        Counsel(others, sid, outside.randomness),
     )
 
 

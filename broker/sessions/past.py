@@ -41,6 +41,7 @@ class Past:
         self.shared = False  # its calls are counted with those of others
         self.debit = 0  # the last one that is recorded, where they are
         self.conceal: tuple[str, ...] = ()
+        self.opinions: dict[str, str] = {}  # who else had to allow, and where they were asked
         self.intents: dict[str, Mapping[str, object]] = {}  # of each root
         self.replaced: list[Ticket] = []
         self._lines: dict[str, tuple[str, ...]] = {}  # of tickets for one call beside another
@@ -65,6 +66,7 @@ class Past:
             self.conceal = _conceal(data)
             self.shared = data.get("counts") == "shared"
             self._joins(data)
+            self.opinions = _opinions(data)
         elif kind == "intent":
             self._line = data
         elif kind == "ticket":
@@ -145,6 +147,13 @@ def _text(data: Mapping[str, object], name: str) -> str:
     if not isinstance(value, str):
         raise Break("schema", f"an entry of the session has no `{name}`")
     return value
+
+
+def _opinions(data: Mapping[str, object]) -> dict[str, str]:
+    found = data.get("opinions", [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise Break("schema", "`opinions` of the first entry is no list of objects")
+    return {_text(each, "name"): _text(each, "of") for each in found}
 
 
 def _conceal(data: Mapping[str, object]) -> tuple[str, ...]:

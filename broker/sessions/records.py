@@ -67,6 +67,7 @@ def opening_data(
     *,
     counts: str = "",
     joins: str = "",
+    opinions: Mapping[str, str] | None = None,
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -87,6 +88,8 @@ def opening_data(
         data["counts"] = counts
     if joins:
         data["joins"] = joins
+    if opinions:
+        data["opinions"] = [{"name": name, "of": told(of)} for name, of in opinions.items()]
     return data
 
 

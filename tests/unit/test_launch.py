@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from broker.agents.adapter import Launch, Plain, Prepared
-from broker.errors import ConfigError, LaunchError, ScopeError, UnverifiableError
+from broker.errors import ConfigError, InputError, LaunchError, ScopeError, UnverifiableError
 from broker.home import Home
-from broker.launch import run
-from broker.sessions.ground import key_path
+from broker.launch import TURN_S, run
+from broker.sessions.ground import Outside, key_path
 from tests.hookkit import within
 from tests.runkit import asker, finished, start
 from tests.sessionkit import Bench, bench
@@ -90,6 +90,20 @@ def test_the_environment_names_the_session_and_no_key(
     assert not os.path.exists(found["BROKER_SOCKET"])
 
 
+def test_the_password_of_shared_counts_is_not_handed_on(
+    bench: Bench, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The variable that the configuration names for it is not in the agent's environment."""
+    bench.home.config.mkdir(parents=True, mode=0o700)
+    file = bench.home.config / "broker.toml"
+    url = f"sqlite://{tmp_path}/counts/file"
+    file.write_text(f'[budget]\nurl = "{url}"\npassword = "COUNTS"\n', encoding="utf-8")
+    file.chmod(0o600)
+    environ = {**os.environ, "COUNTS": "correct horse", "MARK": "kept"}
+    assert launch(bench, "sh", "-c", "echo $MARK ${COUNTS-gone}", environ=environ)[0] == 0
+    assert capfd.readouterr().out == "kept gone\n"
+
+
 def test_the_agent_starts_in_the_workspace(
     bench: Bench, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +113,18 @@ def test_the_agent_starts_in_the_workspace(
     monkeypatch.chdir(bench.workspace / "src")
     launch(bench, "pwd")
     assert capfd.readouterr().out.split() == [str(bench.workspace), str(bench.workspace / "src")]
+
+
+def test_a_decision_waits_for_no_other_thread(bench: Bench) -> None:
+    """While calls are answered threads take short turns, and afterwards those of before."""
+    before = sys.getswitchinterval()
+    seen: list[float] = []
+    outside = Outside()
+    outside.bus.subscribe(lambda event: seen.append(sys.getswitchinterval()))
+    launch(bench, *asker(1), outside=outside)
+    assert seen[0] == seen[-1] == before
+    assert min(seen) == pytest.approx(TURN_S)
+    assert sys.getswitchinterval() == before
 
 
 def test_a_plain_command_is_not_called_held(bench: Bench) -> None:
@@ -404,3 +430,42 @@ def test_an_open_umask_leaves_no_folder_open(bench: Bench) -> None:
     root = bench.home.state.parent
     open_ = [p for p in (root, *root.rglob("*")) if p.stat().st_mode & 0o077 and not p.is_symlink()]
     assert open_ == []
+
+
+def test_receipts_are_mirrored_beside_the_run(bench: Bench, tmp_path: Path) -> None:
+    """What the run signed lies elsewhere when it is over; a folder of the agent's is refused."""
+    bench.home.config.mkdir(parents=True, mode=0o700)
+    settings = bench.home.config / "broker.toml"
+
+    def configure(url: str) -> None:
+        settings.write_text(f'[receipts]\nmirror = "{url}"\n', encoding="utf-8")
+        settings.chmod(0o600)
+
+    configure(f"file://{tmp_path}/store")
+    code, said = launch(bench, *asker(1))
+    assert code == 0
+    assert "not mirrored" not in said
+    sid = only_session(bench)
+    (folder,) = tmp_path.glob(f"store/*/sessions/{sid}")
+    lines = b"".join(path.read_bytes() for path in sorted(folder.glob("*.jsonl")))
+    assert lines == bench.receipts().path(sid).read_bytes()
+    for url in (f"file://{bench.workspace}/store", "nope://x/y"):
+        configure(url)
+        with pytest.raises(InputError):
+            launch(bench, *asker(1))
+    assert only_session(bench) == sid
+
+
+def test_an_opinion_is_asked_in_a_run(bench: Bench, tmp_path: Path) -> None:
+    """A policy that was typed refuses what the scope allows; one in the workspace is refused."""
+    policy = tmp_path / "house.cedar"
+    policy.write_text('forbid (principal, action == Action::"Read", resource);', encoding="utf-8")
+    policy.chmod(0o600)
+    code, said = launch(bench, *asker(1), opinions=[str(policy)])
+    assert code == 0
+    assert "0 allowed, 2 refused (opinion 1, tools 1)" in said
+    inside = bench.workspace / "house.cedar"
+    inside.write_bytes(policy.read_bytes())
+    inside.chmod(0o600)
+    with pytest.raises(ConfigError, match="workspace"):
+        launch(bench, *asker(1), opinions=[str(inside)])

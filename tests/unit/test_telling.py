@@ -10,7 +10,7 @@ import pytest
 
 from broker.authorize import ASK
 from broker.calls import ALLOW, Decision, Refusal
-from broker.events import CallDecided, SessionSealed
+from broker.events import CallDecided, OpinionFailed, SessionSealed
 from broker.telling import MAX_KEPT_LINES, MAX_LINE_CHARS, Telling, has_terminal, told
 from tests.runkit import ASKER
 from tests.unit.test_cli_project import at_terminal
@@ -109,3 +109,18 @@ def test_a_real_run_tells_its_person(
     assert (first > shown.index("the agent has ended")) == terminal
     assert shown.count("broker: refused (tools)") == 2
     assert "2 allowed, 2 refused (tools 2); receipt" in shown
+
+
+def test_an_opinion_that_could_not_be_had_is_told_once_for_each_reason() -> None:
+    """A decision point that is gone says one line, kept while the agent has the screen."""
+    gone = [OpinionFailed(n, "s", "corp", "nobody there") for n in range(3)]
+    lines: list[str] = []
+    live, kept = Telling(lines.append, live=True), Telling(lines.append, live=False)
+    for event in (*gone, OpinionFailed(9, "s", "corp", "x" * 9_999)):
+        live.hear(event)
+        kept.hear(event)
+    assert lines[0] == "warning: opinion `corp` could not be had: nobody there"
+    assert len(lines) == 2
+    assert len(lines[1]) <= MAX_LINE_CHARS + len("warning: ")
+    assert kept.rest() == tuple(lines)
+    assert kept.counts() == ""

@@ -8,7 +8,9 @@ again over the workspace as it was.
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,14 @@ import pytest
 from broker.loopback.script import Say, Text, Use
 from broker.loopback.server import LoopbackModel
 from tests.agents.stage import Script, Stage, finished, installed
-from tests.agents.stages import ClaudeStage, CodexStage, GeminiStage, OpencodeStage, QwenStage
+from tests.agents.stages import (
+    NOTES,
+    ClaudeStage,
+    CodexStage,
+    GeminiStage,
+    OpencodeStage,
+    QwenStage,
+)
 from tests.console import process
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(300)]
@@ -148,12 +157,15 @@ CASES = {
 SHELLS_SEEN = ("claude", "gemini", "qwen")
 
 
-def _play(stage: Stage, case: Case) -> dict[str, Any]:
-    """Record a run, and play it again without its model."""
+def _play(
+    stage: Stage, case: Case, meanwhile: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
+    """Record a run, and play it again without its model, after something was done."""
     with LoopbackModel(case.script(stage)) as model:
         code, _, err = finished(stage.start(model, scope=case.scope), 180)
         environ = {"HOME": str(stage.user), **stage.environ(model)}
     assert code == 0, err
+    meanwhile()
     kept = _files(stage)
     home = {"BROKER_HOME": str(stage.bench.home.state.parent)}
     said = process(
@@ -190,3 +202,18 @@ def test_an_agent_is_played_again_without_its_model(name: str, tmp_path: Path) -
     assert results["refused"] == [], results
     if name in SHELLS_SEEN:  # whose shells are found by name: see docs/recording-world.md
         assert results["shell"]["served"] == results["shell"]["recorded"] == 1, results
+
+
+def test_a_server_that_is_gone_answers_from_the_record(tmp_path: Path) -> None:
+    """Claude Code's MCP server is not there any more, and its calls come to what they did then."""
+    stage = CASES["claude"].make(tmp_path)
+    server = stage.write(tmp_path / "notes.py", NOTES.read_text(encoding="utf-8"))
+    entry = {"command": sys.executable, "args": [str(server)]}
+    own = stage.user / ".claude.json"
+    before = json.loads(own.read_text(encoding="utf-8")) if own.exists() else {}
+    stage.write(own, {**before, "mcpServers": {"notes": entry}})
+    uses = [Use([("mcp__notes__look", {})]), Use([("mcp__notes__drop", {})]), Say("done")]
+    case = Case(CASES["claude"].make, lambda _: {"main": uses}, ["tools=mcp__notes__look"])
+    found = _play(stage, case, server.unlink)
+    assert found["unmatched"] == 0, found
+    assert found["results"]["mcp"] == {"recorded": 1, "served": 1, "refused": 0}, found

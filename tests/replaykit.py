@@ -89,7 +89,7 @@ class Recorder:
 
 
 def recording(
-    root: Path, rows: Sequence[tuple[str, object, dict[str, object], object]]
+    root: Path, rows: Sequence[tuple[str, object, dict[str, object], object]], path: str = PATH
 ) -> RunReader:
     """
     Return a recording of the given exchanges.
@@ -100,7 +100,7 @@ def recording(
     run = RunWriter.create(root / "runs", about, clock=FakeClock(), randomness=os.urandom)
     requests = Requests(run)
     for conversation, body, attrs, content in rows:
-        asked = {"path": PATH, "method": "POST"}
+        asked = {"path": path, "method": "POST"}
         if conversation:
             run.new_turn()
             seq = requests.write(conversation, body, causes=[], attrs=asked)

@@ -5,9 +5,10 @@ Decided here: which recorded answer a request gets, and how often it was which r
 Not decided here: what the rungs are (``broker.replay.matching``), how an answer is sent
 (``broker.replay.serving``), what comes of a request that was not recorded (``unmatched``).
 
-A request that belongs to no conversation (a list of models, a count of tokens) is known by its path
-and body, and is answered as often as it is asked: how often agents do that differs, and no model
-says anything. Safe among threads.
+A request that belongs to no conversation (a list of models, a count of tokens) is known by its
+path and body, and is answered as often as it is asked: how often agents do that differs, and no
+model says anything. A batch of texts to embed or rank is known in any order
+(``broker.replay.retrieval``). Safe among threads.
 
 Rules a maintainer keeps: an answer that was not kept whole is not made up, and counts as unmatched;
 what is asked is cleared of secrets before it is compared, as what was recorded is.
@@ -19,13 +20,14 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from broker.redaction.hiding import Hider
 from broker.redaction.trees import hide_tree
 from broker.replay.matching import KeptRequest, Ladder, LadderMatch, path_of, shape_of
 from broker.replay.normal import Normal
+from broker.replay.retrieval import LookupBatch, batch_of, in_order
 from broker.trace.bodies import rebuilt
 from broker.trace.format import BlobRef, Event
 from broker.trace.reader import RunReader
@@ -84,6 +86,7 @@ class Playback:
         self._lock = threading.Lock()
         self._answers: dict[int, KeptAnswer] = {}
         self._asides: dict[tuple[str, str, str], int] = {}
+        self._batches: list[tuple[int, LookupBatch]] = []
         requests: list[KeptRequest] = []
         for event in reader.stream():
             if upto is not None and event.seq > upto:
@@ -103,13 +106,17 @@ class Playback:
         self, reader: RunReader, event: Event, normal: Normal, requests: list[KeptRequest]
     ) -> None:
         path = path_of(event.text("path"))
-        shape = shape_of(rebuilt(reader, event.seq), normal)
+        body = rebuilt(reader, event.seq)
+        shape = shape_of(body, normal)
         conversation = event.text("conversation")
         if conversation:
             requests.append(KeptRequest(event.seq, path, conversation, shape))
         else:
             method = event.text("method") or "POST"
             self._asides[method, path, shape.digest] = event.seq
+            batch = batch_of(path, body, normal)
+            if batch is not None:
+                self._batches.append((event.seq, batch))
 
     @property
     def left(self) -> tuple[KeptRequest, ...]:
@@ -132,12 +139,17 @@ class Playback:
             content: the body, as JSON; its encoding is undone.
         """
         path = path_of(target)
-        shape = shape_of(hide_tree(_json(content), Hider())[0], self._normal)
+        body = hide_tree(_json(content), Hider())[0]
+        shape = shape_of(body, self._normal)
         with self._lock:
             seq = self._asides.get((method, path, shape.digest))
             if seq is not None:
                 self.aside += 1
                 return Played(LadderMatch(1, None), self._answers.get(seq), aside=True)
+            moved = self._moved(path, body)
+            if moved is not None:
+                self.aside += 1
+                return Played(LadderMatch(1, None), moved, aside=True)
             match = self._ladder.match(path, shape)
             answer = None if match.kept is None else self._answers.get(match.kept.seq)
             if match.kept is not None and (answer is None or answer.lost):
@@ -149,6 +161,20 @@ class Playback:
             if match.rung > 1 and len(self.told) < _MAX_TOLD:
                 self.told.append(played)
             return played
+
+    def _moved(self, path: str, body: object) -> KeptAnswer | None:
+        """Return the recorded answer to the same texts in another order."""
+        asked = batch_of(path, body, self._normal) if self._batches else None
+        if asked is None:
+            return None
+        for seq, batch in self._batches:
+            answer = self._answers.get(seq)
+            if answer is None or answer.lost or answer.status != 200:
+                continue
+            found = in_order(batch, asked, answer.body)
+            if found is not None:
+                return replace(answer, body=found)
+        return None
 
 
 def kept_answer(reader: RunReader, event: Event) -> KeptAnswer:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.agent, pytest.mark.timeout(400)]
 
 # Whose shells are found by their name, and so are seen; the others start `/bin/bash` or the like by
 # its whole path, which a folder in front of PATH does not change.
-BY_NAME = frozenset({"claude", "gemini", "qwen"})
+BY_NAME = frozenset({"claude", "gemini", "opencode", "qwen"})
 
 
 def test_an_agents_world_is_recorded(stage: Stage, tongue: Tongue) -> None:

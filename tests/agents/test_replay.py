@@ -20,6 +20,7 @@ import pytest
 
 from broker.loopback.script import Say, Text, Use
 from broker.loopback.server import LoopbackModel
+from broker.trace.reader import RunReader
 from tests.agents.stage import Script, Stage, finished, installed
 from tests.agents.stages import (
     NOTES,
@@ -154,7 +155,7 @@ CASES = {
 }
 
 
-SHELLS_SEEN = ("claude", "gemini", "qwen")
+SHELLS_SEEN = ("claude", "gemini", "opencode", "qwen")
 
 
 def _play(
@@ -217,3 +218,39 @@ def test_a_server_that_is_gone_answers_from_the_record(tmp_path: Path) -> None:
     found = _play(stage, case, server.unlink)
     assert found["unmatched"] == 0, found
     assert found["results"]["mcp"] == {"recorded": 1, "served": 1, "refused": 0}, found
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "shows"),
+    [("claude", "openai/gpt-x", "OPENAI"), ("codex", "anthropic/claude-x", "ANTHROPIC")],
+)
+def test_an_agent_goes_on_with_another_providers_model(
+    name: str, model: str, shows: str, tmp_path: Path
+) -> None:
+    """Recorded with its own, forked after the first answer: calls and results pass both ways."""
+    case = CASES[name]
+    stage = case.make(tmp_path)
+    with LoopbackModel(case.script(stage)) as own:
+        code, _, err = finished(stage.start(own, scope=case.scope), 180)
+        environ = {"HOME": str(stage.user), **stage.environ(own)}
+    assert code == 0, err
+    reader = RunReader.open(next(stage.bench.home.runs.glob("run_*")))
+    answers = [e for e in reader.stream() if e.type == "model.response" and e.text("conversation")]
+    with LoopbackModel(case.script(stage)) as other:
+        base = other.url if shows == "ANTHROPIC" else f"{other.url}/v1"
+        environ |= {f"{shows}_BASE_URL": base, f"{shows}_API_KEY": "theirs"}
+        if shows != "ANTHROPIC":
+            environ.pop("ANTHROPIC_BASE_URL", None)
+        said = process(
+            *("replay", "--json", "--from", str(answers[0].seq), "--model", model),
+            cwd=stage.workspace,
+            env={**os.environ, **environ, "BROKER_HOME": str(stage.bench.home.state.parent)},
+            timeout_s=240,
+        )
+        asked = [json.loads(text) for text in other.asked]
+    found = said.json()
+    assert isinstance(found, dict)
+    print(name, found["reused"], found["live"], found["halted"], said.err[-2000:])
+    assert (said.code, found["unmatched"], found["exit_code"]) == (0, 0, 0)
+    assert found["live"] >= len(case.script(stage)["main"]) - 1
+    assert {body["model"] for body in asked} == {model.partition("/")[2]}

@@ -104,3 +104,18 @@ def test_any_content_is_answered(content: bytes, tmp_path: Path) -> None:
     """Whatever is sent, it is unmatched and breaks nothing."""
     playback = Playback(recording(tmp_path, [("main", _body("a"), {}, {})]), NORMAL, NORMAL)
     assert playback.play("POST", PATH, content).match.rung == 4
+
+
+def test_a_batch_is_answered_in_the_order_that_is_asked(tmp_path: Path) -> None:
+    """Texts to embed in another order have their own vectors; a foreign one is not met (row 64)."""
+    data = [{"index": n, "embedding": [n]} for n in range(2)]
+    body = {"model": "m", "input": ["a", "b"]}
+    path = "/v1/embeddings"
+    playback = Playback(recording(tmp_path, [("", body, {}, {"data": data})], path), NORMAL, NORMAL)
+    turned = playback.play("POST", path, json.dumps({**body, "input": ["b", "a"]}).encode())
+    assert turned.answer is not None
+    assert [each["embedding"] for each in json.loads(turned.answer.body)["data"]] == [[1], [0]]
+    assert (turned.aside, playback.aside) == (True, 1)
+    for texts in (["a", "c"], ["a"], ["a", "b", "b"]):
+        found = playback.play("POST", path, json.dumps({**body, "input": texts}).encode())
+        assert (found.match.rung, found.answer) == (4, None)

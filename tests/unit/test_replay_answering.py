@@ -16,7 +16,6 @@ from broker.loopback.script import Say, Use
 from broker.loopback.server import LoopbackModel
 from broker.replay.answering import RecordedTrees, ResultsServer
 from broker.replay.normal import Normal
-from broker.trace.graph import chain
 from broker.trace.reader import RunReader
 from broker.trace.runs import every
 from tests.mcpkit import SERVER, call
@@ -71,10 +70,7 @@ def world(tmp_path: Path, broker_home: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_results_come_from_the_record(world: World, times: int) -> None:
     """Shells are not run and the server is gone, and every request is the same (rows 58, 79)."""
-    reader = world.record()
-    links = [e for e in reader.stream() if e.type == "shell.exec"]
-    types = [[each.type for each in chain(reader.stream(), e.seq)] for e in links]
-    assert [found[-2:] for found in types] == [["shell.exec"], *[["tool.call", "shell.exec"]] * 2]
+    world.record()
     world.server.unlink()
     for name in ("made.txt", "gone.txt"):
         (world.recorder.workspace / name).unlink(missing_ok=True)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from broker.errors import InputError
 from broker.mcp.sse import EventReader
@@ -25,6 +25,7 @@ from broker.replay.translation.talk import (
 from tests.translationkit import answers, questions, summed
 
 
+@settings(max_examples=40)
 @given(questions())
 def test_a_question_is_read_as_it_was_spelled(asked: ModelQuestion) -> None:
     """Texts, images, names, ids and arguments are the same after there and back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from broker.errors import InputError
 from broker.mcp.sse import EventReader
@@ -22,6 +22,7 @@ from broker.replay.translation.talk import (
 from tests.translationkit import answers, questions, summed
 
 
+@settings(max_examples=40)
 @given(questions())
 def test_a_question_is_read_as_it_was_spelled(asked: ModelQuestion) -> None:
     """Texts, images, names, ids and arguments are the same after there and back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from broker.errors import InputError
 from broker.replay.translation import anthropic, chat, responses
@@ -21,6 +21,7 @@ from broker.replay.translation.talk import (
 from tests.translationkit import questions
 
 
+@settings(max_examples=40)
 @given(questions())
 def test_a_question_is_read_as_it_was_spelled(asked: ModelQuestion) -> None:
     """Texts, images, names, ids and arguments are the same after there and back."""
@@ -28,6 +29,7 @@ def test_a_question_is_read_as_it_was_spelled(asked: ModelQuestion) -> None:
     assert responses.read_question(json.loads(json.dumps(body))) == asked
 
 
+@settings(max_examples=40)
 @given(questions())
 def test_the_way_through_all_three_changes_nothing(asked: ModelQuestion) -> None:
     """From one protocol to the next and the next, and back: the conversation is the same."""

@@ -42,7 +42,7 @@ from broker.mcp.config import (
 from broker.mcp.upstream import read_address_of
 from broker.service.client import (
     RECORDER_VARIABLE,
-    REPLAY_VARIABLE,
+    REPLAY_SERVERS_VARIABLE,
     SESSION_VARIABLE,
     SOCKET_VARIABLE,
 )
@@ -64,7 +64,7 @@ def behind_gateway(servers: object, launch: Launch) -> dict[str, object]:
     handed = {SOCKET_VARIABLE: os.fspath(launch.socket), SESSION_VARIABLE: launch.folder.name}
     given = {
         name: launch.environ.get(name)
-        for name in (HOME_VARIABLE, RECORDER_VARIABLE, REPLAY_VARIABLE)
+        for name in (HOME_VARIABLE, RECORDER_VARIABLE, REPLAY_SERVERS_VARIABLE)
     }
     environ = {**handed, **{name: value for name, value in given.items() if value}}
     found: dict[str, object] = {}

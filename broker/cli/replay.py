@@ -47,7 +47,8 @@ its model. How well each request is met is always told:
 Shells that carried out a call of a tool and MCP servers are not started: what they said and left
 behind comes from the recording, and what is not on record is refused, named and counted.
 \b
-With --from the network is open and tools act for real, in the scratch folder; --into keeps it. A
+With --from the network is open from the point on and tools act for real, in the scratch folder;
+--into keeps it. A
 fork begins at the last checkpoint that is not after the event that you name: see `broker runs
 checkpoints`. It is a run like any other, and can be forked again.
 \b

@@ -42,7 +42,7 @@ from broker.mcp.standin import StandIn
 from broker.mcp.stdio import CarriedServer, LineWriter, ServerProcess, relay
 from broker.mcp.tee import TeedGateway
 from broker.mcp.upstream import Upstream, read_address_of
-from broker.service.client import REPLAY_VARIABLE, SOCKET_VARIABLE, SessionClient
+from broker.service.client import REPLAY_SERVERS_VARIABLE, SOCKET_VARIABLE, SessionClient
 from broker.session import Session
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -90,7 +90,7 @@ def serve(
         _gateways(judge, given) as gateway,
     ):
         prefix = f"mcp:{name}:{os.urandom(4).hex()}"
-        recording = given.get(REPLAY_VARIABLE)
+        recording = given.get(REPLAY_SERVERS_VARIABLE)
         if typed.url is None or (recording and typed.listen is None):
             # In a replay nothing is started or reached: the recording answers.
             server = _server(typed, name, given, recording)

@@ -30,6 +30,7 @@ from broker.limits import MAX_REQUEST_BYTES
 from broker.mcp.gateway import Gateway, Ruling
 from broker.service.client import (
     RECORDER_VARIABLE,
+    REPLAY_SERVERS_VARIABLE,
     REPLAY_VARIABLE,
     SESSION_VARIABLE,
     SOCKET_VARIABLE,
@@ -39,7 +40,7 @@ from broker.service.client import (
 GRACE_S: Final = 3.0
 _OURS: Final = (
     *(SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE, RECORDER_VARIABLE),
-    REPLAY_VARIABLE,
+    *(REPLAY_VARIABLE, REPLAY_SERVERS_VARIABLE),
 )
 TOO_LONG: Final = b"\x00"  # read as a message, it is none
 

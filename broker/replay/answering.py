@@ -44,6 +44,7 @@ REFUSED_CODE: Final = 126  # as of a command that was found and cannot be run
 POLL_S: Final = 0.05
 _BACKLOG: Final = 128
 
+Fork = tuple[int, Callable[[], bool]]
 Diverged = Callable[[str, int, int, str], None]  # kind, rung, the event that was expected, why
 
 
@@ -151,6 +152,8 @@ class ResultsServer:
             the run that was recorded.
         trees: what the scratch folder is to become.
         diverged: is told of each result that is not the same, or not on record.
+        fork: up to which event results are given, and whether all requests up to there were met;
+            None for a replay of all.
 
     Raises:
         TraceError: the run cannot be read.
@@ -164,13 +167,19 @@ class ResultsServer:
         *,
         trees: RecordedTrees,
         diverged: Diverged,
+        fork: Fork | None = None,
     ) -> None:
         self.path = path
         self.trees = trees
-        self._shells = RecordedShells(reader, *forms)
+        if fork is None:
+            self._shells = RecordedShells(reader, *forms)
+        else:
+            self._shells = RecordedShells(reader, *forms, upto=fork[0], over=fork[1])
         self._servers = RecordedServers(reader, *forms)
-        recorded = {"shell": self._shells.recorded, "mcp": self._servers.recorded}
-        self.tally = ResultsTally(recorded)
+        # A server keeps a state, so in a fork it is the real one from the beginning.
+        self._with_servers = fork is None
+        servers = {"mcp": self._servers.recorded} if self._with_servers else {}
+        self.tally = ResultsTally({"shell": self._shells.recorded, **servers})
         self._diverged = diverged
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -214,7 +223,8 @@ class ResultsServer:
             self._listener.close()
         with suppress(OSError):
             self.path.unlink()
-        self.tally.left = (*self._shells.left, *self._servers.left)
+        servers = self._servers.left if self._with_servers else ()
+        self.tally.left = (*self._shells.left, *servers)
 
     def _accept(self, listener: socket.socket) -> None:
         while not self._over:

@@ -50,7 +50,7 @@ from broker.replay.seen import SeenRun
 from broker.replay.serving import ReplayServer
 from broker.replay.translation.other import OtherModel, other_model
 from broker.replay.watching import NO_KEY, Replaying
-from broker.service.client import REPLAY_VARIABLE
+from broker.service.client import REPLAY_SERVERS_VARIABLE, REPLAY_VARIABLE
 from broker.trace.about import Parent
 from broker.trace.manifest import Manifest
 from broker.trace.reader import RunReader
@@ -79,7 +79,7 @@ class Again:
         into: the folder that stands in for the workspace, and is kept; an empty or a new one. None
             for one that goes when the replay is over.
         live_tools: run shells and MCP servers again, in place of giving their recorded results. A
-            fork always does.
+            fork gives those of shells up to its point, and its servers run.
     """
 
     reader: RunReader
@@ -98,7 +98,7 @@ class Again:
     @property
     def given(self) -> bool:
         """Whether tools get their recorded results."""
-        return self.offline and not self.live_tools
+        return not self.loose and not self.live_tools
 
 
 def replay(
@@ -143,6 +143,8 @@ def replay(
         given = _environ(environ, here, offline=keyless)
         if again.given:
             given[REPLAY_VARIABLE] = os.fspath(place / "ask")
+            if again.fork is None:
+                given[REPLAY_SERVERS_VARIABLE] = given[REPLAY_VARIABLE]
         playing = _Playing(again, given, (here, scratch), other)
         words = [word.replace(manifest.cwd, here) for word in command]
         about = _About(home, given, Path(here), stderr, quiet)
@@ -256,15 +258,21 @@ class _Playing:
             lambda told: ReplayServer(playback, word, told, pass_on, loose=loose),
             live,
             loose=loose,
-            results=partial(self._results, here, there) if self._ask else None,
+            results=partial(self._results, (here, there), playback) if self._ask else None,
         )
         return self._replaying
 
-    def _results(self, here: Normal, there: Normal, diverged: Diverged) -> ResultsServer:
+    def _results(
+        self, forms: tuple[Normal, Normal], playback: Playback, diverged: Diverged
+    ) -> ResultsServer:
         """Make what gives shells and MCP servers their recorded results."""
         reader = self._again.reader
         trees = RecordedTrees(reader, self._scratch if self._again.restore is not None else None)
-        made = ResultsServer(reader, Path(self._ask), (here, there), trees=trees, diverged=diverged)
+        point = self._again.fork
+        fork = None if point is None else (point.point, lambda: playback.over)
+        made = ResultsServer(
+            reader, Path(self._ask), forms, trees=trees, diverged=diverged, fork=fork
+        )
         made.bind()
         return made
 

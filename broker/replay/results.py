@@ -20,7 +20,7 @@ import re
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -111,7 +111,7 @@ class ResultsTally:
             said += f" ({found['refused']} refused)" if found["refused"] else ""
             parts.append(said)
         own = self.of("shell")["ran"]
-        ran = f"; {own} shells of the agent's own ran" if own else ""
+        ran = f"; {own} more shells ran" if own else ""
         return f"from the record: {', '.join(parts)}{ran}"
 
 
@@ -123,13 +123,25 @@ class RecordedShells:
         reader: the run.
         here: makes what is asked comparable; for the places of the run that asks.
         there: the same, for the places of the run that was recorded.
+        upto: only what had ended by this event is given; None for all.
+        over: whether all that was recorded up to there was given, so that what is not on record
+            is asked for beyond it, and runs.
 
     Raises:
         TraceError: the run cannot be read.
     """
 
-    def __init__(self, reader: RunReader, here: Normal, there: Normal) -> None:
+    def __init__(
+        self,
+        reader: RunReader,
+        here: Normal,
+        there: Normal,
+        *,
+        upto: int | None = None,
+        over: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._here = here
+        self._over = over
         self._lock = threading.Lock()
         rows, results, calls = _read(reader)
         commands = [each for found in calls.values() for each in found]
@@ -142,7 +154,8 @@ class RecordedShells:
             command = carried(words, [c for seq in causes for c in calls.get(seq, ())] or commands)
             shown = _form(words, there), _plain(command, there)
             kept = _kept(event, _form([event.text("cwd")], there), shown, _result(reader, ended))
-            if kept.command:
+            beyond = upto is not None and (ended is None or ended.seq > upto)
+            if kept.command and not beyond:
                 self._left.append(kept)
                 last[kept.turn] = kept.seq
         self._last = frozenset(last.values())
@@ -176,6 +189,8 @@ class RecordedShells:
             near = [k for k in self._left if k.command == command]
             near.sort(key=lambda kept: kept.cwd != folder)  # the earliest of each
             kept = next(iter([*same, *near]), None)
+            if kept is None and self._over():
+                return ShellAnswer("own")
             if kept is None:
                 return ShellAnswer("refused", why=f"`{_short(command)}` is not left on record")
             self._left.remove(kept)

@@ -126,6 +126,25 @@ def test_what_is_not_on_record_is_refused_and_named(world: World) -> None:
     assert told[0]["severity"] == "none"
 
 
+@pytest.mark.deep
+def test_a_fork_runs_nothing_below_its_point(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was recorded is given, and what the live model asks for runs, in the same folder."""
+    reader = world.record()
+    asked = [e.seq for e in reader.stream() if e.type == "model.response"]
+    world.outside.write_text("", encoding="utf-8")
+    script = world.script()
+    live = f"cat made.txt >> {world.outside}"
+    script["main"][2] = Use([("Bash", {"command": live})])
+    with LoopbackModel(script) as model:
+        words = ("replay", "--from", str(asked[1]), "--json")
+        said = world.recorder.broker(*words, url=model.url)
+    found = said.json()
+    assert isinstance(found, dict)
+    assert (said.code, found["reused"], found["unmatched"]) == (0, 2, 0), said.err
+    assert found["results"]["shell"] == {"recorded": 1, "served": 1, "refused": 0, "ran": 3}
+    assert world.outside.read_text(encoding="utf-8") == "its own business\nits made\n"
+
+
 def _server(root: Path, reader: RunReader) -> tuple[ResultsServer, list[tuple[object, ...]]]:
     told: list[tuple[object, ...]] = []
     forms = Normal({}), Normal({})

@@ -122,6 +122,22 @@ def test_identifiers_and_secrets_play_no_part(tmp_path: Path) -> None:
     assert shells.ask(_words(f"echo {secret}"), "/space").verdict == "served"
 
 
+def test_a_fork_gives_what_had_ended_by_its_point(tmp_path: Path) -> None:
+    """What ended later is not on record; it runs once all below was given, and not before."""
+    run = recorded(tmp_path)
+    _shell(run, "first", cause=_call(run, "first"))
+    point = run.writer.event("note", "orca")
+    _shell(run, "second", cause=_call(run, "second"))
+    over = False
+    normal = Normal({})
+    shells = RecordedShells(run.sealed(), normal, normal, upto=point, over=lambda: over)
+    assert shells.recorded == 1
+    assert shells.ask(_words("second"), "/space").verdict == "refused"
+    over = True
+    found = [shells.ask(_words(text), "/space").verdict for text in ("first", "second", "first")]
+    assert found == ["served", "own", "own"]
+
+
 @given(st.lists(st.sampled_from(["served", "own", "refused"])))
 def test_a_tally_counts(verdicts: list[str]) -> None:
     """What was counted is what is told, and only refusals make a replay fail."""
@@ -141,7 +157,7 @@ def test_a_tally_says_what_came_from_where() -> None:
     tally = ResultsTally({"shell": 2, "mcp": 1})
     tally.took("shell", "served")
     tally.took("shell", "own")
-    expected = "from the record: shells 1/2, MCP 0/1; 1 shells of the agent's own ran"
+    expected = "from the record: shells 1/2, MCP 0/1; 1 more shells ran"
     assert str(tally) == expected
     with pytest.raises(AttributeError):
         tally.other = 1  # type: ignore[attr-defined]  # slotted

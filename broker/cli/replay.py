@@ -47,10 +47,9 @@ its model. How well each request is met is always told:
 Shells that carried out a call of a tool and MCP servers are not started: what they said and left
 behind comes from the recording, and what is not on record is refused, named and counted.
 \b
-With --from the network is open from the point on and tools act for real, in the scratch folder;
---into keeps it. A
-fork begins at the last checkpoint that is not after the event that you name: see `broker runs
-checkpoints`. It is a run like any other, and can be forked again.
+With --from the network is open, and tools act for real from the point on, in the scratch folder;
+--into keeps it. A fork begins at the last checkpoint that is not after the event that you name:
+see `broker runs checkpoints`. It is a run like any other, and can be forked again.
 \b
 Exit code: 0 every request was met, and no request and no result is missing (with --strict: all on
 rung 1), 1 not so, 2 it cannot be played.

@@ -39,7 +39,7 @@ test: lint wheel-test unit ## lint, types, the wheel, and every test: what CI ru
 
 .PHONY: unit
 unit: $(READY) ## every test but the long ones, on all cores
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not deep and not alone and not framework'
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m 'not deep and not alone and not framework and not server'
 	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark[.]alone' tests/unit)
 
 .PHONY: test-deep
@@ -78,6 +78,10 @@ test-frameworks: $(READY) ## the adapters of agent frameworks, each in an enviro
 .PHONY: frameworks-table
 frameworks-table: $(READY) ## the same, and put what was found into docs/frameworks.md
 	@$(PY) tools/test_frameworks.py
+
+.PHONY: test-servers
+test-servers: $(READY) ## counts shared through real servers, where redis or valkey and postgres are
+	@$(PYTEST) -m server tests/servers -ra
 
 .PHONY: lint
 lint: $(READY) ## style, format, types and the direction of imports

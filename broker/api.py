@@ -63,6 +63,7 @@ def from_scope(
     Raises:
         ScopeError: a text is malformed.
         InputError: the workspace is not a folder, or the scope looks into an intent that is empty.
+        StoreError: shared counts cannot be begun.
     """
     now = time.time_ns() if at is None else at
     catalogs = load_catalogs(Path(workspace))
@@ -77,6 +78,8 @@ def from_scope(
     )
     own = Home.find(os.environ).own()
     resolver = Resolver(workspace, catalogs, own=own)
+    if budget is not None:
+        budget.begin(ticket.id)
     return TicketGuard(ticket, budget, resolver, typed=typed_text(intent) if intent else None)
 
 

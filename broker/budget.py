@@ -6,12 +6,13 @@ call count for less than one. Not decided here: whether a count is too high (``a
 who shares a count (every ticket debits the whole of its line, see ``broker.guard``).
 
 ``MemoryBudget`` serves one process. ``FileBudget`` serves all processes that open one file: a
-header line, then one line per debit, ``COST ID [ID…]``, appended under an exclusive lock.
+header line, then one line per debit, ``COST ID [ID…]``, appended under an exclusive lock. What
+several machines share is in ``broker.budgets``.
 
-Rules a maintainer keeps: judging and debiting happen under one lock, before the call starts; a
-refusal costs nothing; counts that cannot be told, or a debit that cannot be written, refuse. A
-count is never guessed and a file is never repaired here: the receipt is the record that counts
-can be rebuilt from.
+Rules a maintainer keeps: judging and debiting are one step for all who share the counts, before the
+call starts; a refusal costs nothing; counts that cannot be told, or a debit that cannot be written,
+refuse. A count is never guessed and a file is never repaired here: the receipt is the record that
+counts can be rebuilt from.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from broker.errors import StoreError
 
 Counts = tuple[int, ...] | None
 Judge = Callable[[Counts], Decision]
+Witness = Callable[[Decision], Decision]
+Limits = tuple[int | None, ...]
 
 _HEADER: Final = b"budget/1\n"
 _DEBIT: Final = re.compile(rb"([1-9][0-9]{0,9})((?: [0-9a-f]{16})+)\n")
-_UNTOLD: Final = Decision(
+UNTOLD: Final = Decision(
     Refusal(
         "calls",
         "?",
@@ -43,10 +46,41 @@ _UNTOLD: Final = Decision(
 )
 
 
-class Budget(Protocol):
-    """Counts of allowed calls, one for each link of each ticket."""
+def unwitnessed(decision: Decision) -> Decision:
+    """Return a decision as it is: nobody writes it down."""
+    return decision
 
-    def settle(self, line: tuple[str, ...], cost: int, judge: Judge) -> Decision:
+
+class Budget(Protocol):
+    """
+    Counts of allowed calls, one for each link of each ticket.
+
+    ``shared`` says that others may spend and revoke here, so that each call must be settled, also
+    under a ticket that sets no number. ``debit`` is the number that they know the call by which is
+    being witnessed.
+    """
+
+    shared: bool
+    debit: int | None
+
+    def begin(self, root: str) -> None:
+        """
+        Count under a root ticket that was minted just now; ``root`` is its id.
+
+        Raises:
+            StoreError: its counts cannot be kept.
+        """
+        ...
+
+    def settle(
+        self,
+        line: tuple[str, ...],
+        cost: int,
+        judge: Judge,
+        *,
+        limits: Limits = (),
+        witness: Witness = unwitnessed,
+    ) -> Decision:
         """
         Judge a call with the counts of its ticket's line, and debit it when it is allowed.
 
@@ -55,7 +89,11 @@ class Budget(Protocol):
         Args:
             line: the ids of the ticket's links, root first.
             cost: how many calls it counts for, at least one.
-            judge: is given one count per link, or None when they cannot be told.
+            judge: is given one count per link, or None when they cannot be told; it only looks,
+                and may be asked more than once.
+            limits: the number of calls of each link, or None; what ``judge`` goes by as well.
+            witness: is shown the decision once, before anything is debited for good, and may
+                return a refusal in its place.
         """
         ...
 
@@ -74,18 +112,32 @@ class MemoryBudget:
     (3,)
     """
 
+    shared = False
+    debit: int | None = None
+
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
         self._counts = dict(counts or {})
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def settle(self, line: tuple[str, ...], cost: int, judge: Judge) -> Decision:
+    def begin(self, root: str) -> None:
+        """Nothing is kept of a root that made no call."""
+
+    def settle(
+        self,
+        line: tuple[str, ...],
+        cost: int,
+        judge: Judge,
+        *,
+        limits: Limits = (),
+        witness: Witness = unwitnessed,
+    ) -> Decision:
         """Judge and debit as one step; see ``Budget``."""
         if os.getpid() != self._pid:
-            return _refused(judge(None))
+            return witness(_refused(judge(None)))
         with self._lock:
             counts = self._counts
-            decision = judge(tuple([counts.get(i, 0) for i in line]))
+            decision = witness(judge(tuple([counts.get(i, 0) for i in line])))
             if decision.refusal is None:
                 for link in line:
                     counts[link] = counts.get(link, 0) + cost
@@ -106,6 +158,9 @@ class FileBudget:
     The file must exist (``FileBudget.create``), be a plain file of this user and closed to
     others. Whatever else is found there means that nobody knows the counts: refuse.
     """
+
+    shared = False
+    debit: int | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -134,25 +189,36 @@ class FileBudget:
             raise StoreError(f"the budget `{path}` cannot be made: {error.strerror}") from error
         return cls(path)
 
-    def settle(self, line: tuple[str, ...], cost: int, judge: Judge) -> Decision:
+    def begin(self, root: str) -> None:
+        """Nothing is kept of a root that made no call."""
+
+    def settle(
+        self,
+        line: tuple[str, ...],
+        cost: int,
+        judge: Judge,
+        *,
+        limits: Limits = (),
+        witness: Witness = unwitnessed,
+    ) -> Decision:
         """Judge and debit as one step; see ``Budget``."""
         with self._mutex():
             try:
                 fd = self._open()
             except OSError:
-                return _refused(judge(None))
+                return witness(_refused(judge(None)))
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX)
                 counts = self._counts(fd, line)
-                decision = judge(counts)
+                decision = witness(judge(counts) if counts is not None else _refused(judge(None)))
                 if counts is None:
-                    return _refused(decision)
+                    return decision
                 if decision.refusal is None:
                     debit = f"{cost} {' '.join(line)}\n".encode()
                     _write(fd, debit)
                     self._add(_debits(debit) or {}, len(debit))
             except OSError:
-                return _UNTOLD
+                return UNTOLD
             else:
                 return decision
             finally:
@@ -230,7 +296,7 @@ def rebuilt(debits: Iterable[tuple[tuple[str, ...], int]]) -> dict[str, int]:
 
 
 def _refused(decision: Decision) -> Decision:
-    return _UNTOLD if decision.refusal is None else decision
+    return UNTOLD if decision.refusal is None else decision
 
 
 def _debits(text: bytes) -> dict[str, int] | None:

@@ -5,7 +5,9 @@ Decided here: what happens to signals while it runs. Not decided here: what it i
 
 - SIGINT and SIGQUIT come from the terminal to the whole group: the agent decides, we wait.
   Without a terminal they are passed on.
-- SIGTERM and SIGHUP are passed on; an agent that does not end within GRACE_S is killed.
+- SIGTERM and SIGHUP are passed on; an agent that does not end within GRACE_S is killed. What it
+  has started and left behind is then ended too (Linux), where it was told to end: an agent is often
+  a small process around the real one. What is left by an agent that ends by itself is let be.
 - A signal that was ignored when we were started stays ignored, in the agent too.
 - When this process is killed, the kernel kills the agent (Linux: PR_SET_PDEATHSIG). Elsewhere it
   goes on without a broker, and its hooks refuse.
@@ -28,9 +30,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from broker.descendants import Descendants
 from broker.errors import LaunchError
 
 GRACE_S: Final = 10.0  # from a signal to end until the agent is killed
+LEFT_S: Final = 2.0  # for what it left behind, from being told to end until it is killed
 POLL_S: Final = 0.1  # how often a run that slipped away is looked for
 PR_SET_PDEATHSIG: Final = 1
 
@@ -53,6 +57,7 @@ class Child:
         self.ended = False
         self._reach: Callable[[int], None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._others: Descendants | None = None
         self._kill_at_s = 0.0
         self._before: dict[signal.Signals, Any] = {}
 
@@ -72,8 +77,10 @@ class Child:
     ) -> None:
         process = self._process
         if process is not None and process.poll() is None:
+            self._look()
             process.kill()
             process.wait()
+        self._end_others()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -153,12 +160,15 @@ class Child:
                 if not self.stopped and (why := escaped()) is not None:
                     self.stopped = why
                     self._end(signal.SIGTERM)
+                if self._others is not None:
+                    self._others.look()
                 if self._kill_at_s and time.monotonic() > self._kill_at_s:
                     process.kill()
                     self.stopped = self.stopped or (
                         f"it did not end within {GRACE_S:.0f} s of being told to, and was killed"
                     )
             else:
+                self._end_others()
                 if -code in _FROM_TERMINAL:
                     self.signalled = self.signalled or -code
                 self.ended = not self.stopped
@@ -167,9 +177,21 @@ class Child:
     def _end(self, number: int) -> None:
         process = self._process
         if process is not None and process.poll() is None:
+            self._look()
             (self._reach or process.send_signal)(number)
             if not self._kill_at_s:
                 self._kill_at_s = time.monotonic() + GRACE_S
+
+    def _look(self) -> None:
+        """Take in what the agent has started, before it is told to end."""
+        if self._others is None:
+            self._others = Descendants(self.pid)
+        self._others.look()
+
+    def _end_others(self) -> None:
+        others, self._others = self._others, None
+        if others is not None:
+            others.end(LEFT_S)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if number in _FROM_TERMINAL and self._process is not None and has_terminal():

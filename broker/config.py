@@ -23,6 +23,9 @@ The user's configuration: ``broker.toml`` in the configuration folder.
     [opinions.corp]     # who else must allow; see docs/opinions.md
     url = "https://pdp.example.com/access/v1/evaluation"
 
+    [budget]            # where counts are shared with other machines; see docs/many.md
+    url = "rediss://broker@counts.example.org"
+
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
     remote = "git@example.com:audit.git"
@@ -45,6 +48,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from broker.budgets.setting import BudgetSetting, read_setting
 from broker.configfile import read_text
 from broker.errors import ConfigError, InputError
 from broker.permissions.modes import Mode, read_mode
@@ -107,8 +111,9 @@ class Config:
     ``enabled`` false turns the veto and the receipt off; ``canary`` false starts agents untried;
     ``record`` false keeps no recordings; ``forward`` is the file of an auditor's public key;
     ``mode`` is how much the reference agent does unasked, ``model`` the one that it asks,
-    ``models`` and ``servers`` where it has models and tools from; ``opinions`` are asked about what
-    a ticket allows; ``mirror`` is where receipts are copied to.
+    ``models`` and ``servers`` where it has models and tools from; ``budget`` where counts are
+    shared; ``opinions`` are asked about what a ticket allows; ``mirror`` is where receipts are
+    copied to.
 
     >>> Config().enabled, Config().forward
     (True, None)
@@ -125,6 +130,7 @@ class Config:
     servers: tuple[ServerSetting, ...] = ()
     opinions: tuple[OpinionSetting, ...] = ()
     mirror: str = ""
+    budget: BudgetSetting | None = None
 
     def auditor(self) -> AuditorKey | None:
         """
@@ -168,11 +174,14 @@ def load_config(folder: Path) -> Config:
     servers: list[ServerSetting] = []
     opinions: tuple[OpinionSetting, ...] = ()
     mirror = ""
+    budget: BudgetSetting | None = None
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
             found = _broker(path, text, table)
         elif name == "harness" and isinstance(table, dict):
             chosen = _harness(path, text, table)
+        elif name == "budget" and isinstance(table, dict):
+            budget = _budget(path, text, table)
         elif name == "anchors" and isinstance(table, dict):
             anchors = [_anchor(path, text, each, given) for each, given in table.items()]
         elif name == "models" and isinstance(table, dict):
@@ -191,8 +200,8 @@ def load_config(folder: Path) -> Config:
                 path,
                 text,
                 name,
-                "the tables are `[broker]`, `[harness]`, `[anchors.NAME]`, `[models.NAME]`, "
-                "`[mcp.NAME]`, `[opinions.NAME]` and `[receipts]`",
+                "the tables are `[broker]`, `[harness]`, `[budget]`, `[anchors.NAME]`, "
+                "`[models.NAME]`, `[mcp.NAME]`, `[opinions.NAME]` and `[receipts]`",
             )
     return replace(
         found,
@@ -203,6 +212,7 @@ def load_config(folder: Path) -> Config:
         servers=tuple(servers),
         opinions=opinions,
         mirror=mirror,
+        budget=budget,
     )
 
 
@@ -229,6 +239,15 @@ def _broker(path: Path, text: str, table: Mapping[str, object]) -> Config:
         canary=switches["canary"],
         record=switches["record"],
     )
+
+
+def _budget(path: Path, text: str, table: Mapping[str, object]) -> BudgetSetting:
+    """Return where counts are shared."""
+    try:
+        return read_setting(table, path.parent)
+    except ConfigError as error:
+        line = _line(text, str(error.detail.get("key")))
+        raise ConfigError(f"`{path}`, line {line}: {error.message}") from None
 
 
 def _harness(path: Path, text: str, table: Mapping[str, object]) -> Config:
@@ -355,7 +374,7 @@ def _unknown(path: Path, text: str, name: str, hint: str) -> ConfigError:
 def _line(text: str, name: str) -> int:
     """Return the line where a table or key of this name is first written."""
     word = re.compile(
-        rf"^\s*\[?\s*(?:(?:broker|harness|anchors|models|mcp|opinions|receipts)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
+        rf"^\s*\[?\s*(?:(?:broker|harness|budget|anchors|models|mcp|opinions|receipts)\s*\.\s*)?[\"']?{re.escape(name)}[\"']?\s*[\]=.]"
     )
     for number, line in enumerate(text.splitlines(), 1):
         if word.match(line):

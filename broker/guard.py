@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.authorize import ASK, authorize
-from broker.budget import Budget, Counts, MemoryBudget
+from broker.budget import Budget, Counts, Limits, MemoryBudget, Witness, unwitnessed
 from broker.calls import Call, Decision, Refusal, TypedText
 from broker.caveats import Caveat
 from broker.errors import InputError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from broker.resolve import Resolver
 
 NONCE_BYTES: Final = 8
-Witness = Callable[[Decision], Decision]
 
 
 class TicketGuard:
@@ -66,10 +65,15 @@ class TicketGuard:
 
     @property
     def counted(self) -> bool:
-        """Whether anything limits the number of calls here, so that counts must be told."""
-        return self.ticket.least is not None
+        """Whether counts must be told: something limits the calls here, or others share them."""
+        return self.ticket.least is not None or self.budget.shared
 
-    def check(self, call: Call, at: int | None, *, witness: Witness | None = None) -> Decision:
+    @property
+    def limits(self) -> Limits:
+        """The number of calls of each link of ``line``, or None."""
+        return self.ticket.limits
+
+    def check(self, call: Call, at: int | None, *, witness: Witness = unwitnessed) -> Decision:
         """
         Decide a call, and debit it to the ticket and every ancestor when it is allowed.
 
@@ -81,14 +85,15 @@ class TicketGuard:
         """
 
         def judge(counts: Counts) -> Decision:
-            decision = self.judge(call, at, counts)
-            return decision if witness is None else witness(decision)
+            return self.judge(call, at, counts)
 
         if not self.counted:
             # No link sets a number, so nobody will ever ask for this count.
-            return judge(None)
+            return witness(judge(None))
 
-        return self.budget.settle(self.line, call.cost(), judge)
+        return self.budget.settle(
+            self.line, call.cost(), judge, limits=self.limits, witness=witness
+        )
 
     def judge(self, call: Call, at: int | None, counts: Counts) -> Decision:
         """Return what the ticket says of a call, given the counts of its line; debits nothing."""

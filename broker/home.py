@@ -7,7 +7,8 @@ written into them.
 
 - ``state``: ``sessions/<sid>/`` one folder per session, ``heads/<sid>`` its head,
   ``checkpoints/<sid>`` its latest signed checkpoint, ``ledger/`` the record of all sessions,
-  ``projects/`` what was accepted of project files, ``runs/<run>/`` one recording each.
+  ``projects/`` what was accepted of project files, ``runs/<run>/`` one recording each,
+  ``revoked/`` one file per ticket that was taken back.
 - ``data``: ``keys/`` the secret that signs receipts and tickets.
 - ``config``: ``broker.toml``, ``catalogs/``, ``policies/``; a person edits these.
 - ``runtime``: sockets; gone after a restart of the machine.
@@ -97,6 +98,11 @@ class Home:
     def runs(self) -> Path:
         """The folder that holds one folder per recorded run."""
         return self.state / "runs"
+
+    @property
+    def revoked(self) -> Path:
+        """The folder that holds one file per ticket that was revoked."""
+        return self.state / "revoked"
 
     @property
     def keys(self) -> Path:

@@ -6,8 +6,9 @@ is. Not decided here: what the intent may do; that is the ticket, and it binds t
 the digest of its line.
 
 Rules a maintainer keeps: ``TypedLine`` is made only where a person types (the command line, the
-terminal), never from a hook's payload, a socket, a tool's result or a model's text; there is no
-way to open an intent over the session's socket; a subagent's prompt is a model's text.
+terminal, a request with an operator's key), never from a hook's payload, a session's socket, a
+tool's result or a model's text; there is no way to open an intent over the session's socket; a
+subagent's prompt is a model's text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from broker.calls import TypedText
 from broker.errors import InputError
 from broker.limits import MAX_INTENT_CHARS
 
-Channel = Literal["argument", "terminal"]
+Channel = Literal["argument", "terminal", "operator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class TypedLine:
     """
     Text that a person typed, and where. ``depth`` 0 is the person's own agent.
 
-    ``argument`` is a command line that a person started, ``terminal`` a line read from one.
+    ``argument`` is a command line that a person started, ``terminal`` a line read from one,
+    ``operator`` a line that came with the key of an operator, whom ADR-0041 takes for a person.
     """
 
     text: str

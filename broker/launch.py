@@ -76,6 +76,7 @@ def run(
     begins: Begins = begin,
     ask: bool = False,
     opinions: Sequence[str] = (),
+    handed: str | None = None,
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -108,6 +109,7 @@ def run(
         ask: ask the person about a call that a rule refuses, while the agent waits.
         opinions: who else must allow each call, besides those of the configuration: addresses of
             decision points, and files of policies.
+        handed: the wire form of another session's ticket, which ``texts`` narrow.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -158,6 +160,7 @@ def run(
             auditor=auditor,
             conceal=conceal,
             opinions=others,
+            handed=handed,
         )
         say_begun(session, how, command[0], auditor, streams, quiet=quiet)
         launch = Launch(

@@ -39,6 +39,7 @@ from broker.sessions.ground import Ground, Outside, again, begin
 from broker.sessions.holding import InHand
 from broker.sessions.minting import replace_root
 from broker.sessions.records import Data
+from broker.sessions.revoking import Revoking
 from broker.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ class Session(Decides):
         self.workspace, self.warnings = ground.workspace, ground.warnings
         self.bus = ground.outside.bus
         self.allowed, self.refused, self.rehearsing = 0, 0, False
-        self._ground = ground
+        self._ground, self._untold = ground, []
         self._receipt, self._custody = ground.receipt, ground.custody
         self._latest, self._over = ground.at, ""
-        self._tickets = InHand(ground.custody, self._derived)
-        self._lock = threading.RLock()
+        self._tickets, self._lock = InHand(ground.custody, self._derived), threading.RLock()
+        self._revoking = Revoking(ground.revocations, self._append)
 
     # ── how a session comes to be ──
 
@@ -85,6 +86,7 @@ class Session(Decides):
         conceal: Sequence[str] = (),
         after: Mapping[str, str] | None = None,
         opinions: Sequence[OpinionSetting] = (),
+        handed: str | None = None,
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -103,6 +105,7 @@ class Session(Decides):
             conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
             after: names the session that this one follows; see ``broker.sessions.following``.
             opinions: others that must allow a call too, besides those that are configured.
+            handed: a ticket of another session, narrowed here; see ``broker.sessions.handing``.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -114,7 +117,7 @@ class Session(Decides):
         ground = begin(
             texts, workspace=workspace, home=home, intent=intent, agent=agent, own=own,
             outside=given, needs_enforcement=needs_enforcement, auditor=auditor, conceal=conceal,
-            after=after, opinions=opinions,
+            after=after, handed=handed, opinions=opinions,
         )  # fmt: skip
         session = cls(ground)
         ticket, at = session.ticket, ground.at
@@ -218,6 +221,7 @@ class Session(Decides):
         among: Sequence[str] = (),
         veto: Refusal | None = None,
         heard: Callable[[Call], object] | None = None,
+        durable: bool = True,
     ) -> Decision:
         """
         Decide a call and record the decision; the answer is durable before it is returned.
@@ -236,6 +240,7 @@ class Session(Decides):
                 which one the actor holds; what was kept for the actor holds as well.
             veto: a refusal that the adapter found by itself, to be recorded in place of a decision.
             heard: is told what the call was resolved to, before it is decided.
+            durable: False leaves that to ``flush``, before which nobody may hear the answer.
 
         Returns:
             The decision. A call that cannot be recorded, or comes when the session is over, is
@@ -246,7 +251,8 @@ class Session(Decides):
         if heard is not None:
             heard(call)
         actor = CANARY if self.rehearsing else actor
-        return self._decided(Undecided(call, call_id, ticket, actor, again, among, veto), read)
+        how = (call_id, ticket, actor, again, among, veto, durable)
+        return self._decided(Undecided(call, *how), read)
 
     def delegate(
         self,

@@ -26,6 +26,7 @@ MAY_BE_SKIPPED = {
     "bash is not installed",
     "bubblewrap cannot work here",
     "no compiler is installed",
+    "this is no Mac",
     "this kernel has no Landlock",
     "node is not installed",
     "moto is not installed",

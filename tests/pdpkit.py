@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from broker.calls import Access, Call, PathSubject
-from broker.opinions.question import Inquiry, questions
+from broker.opinions.question import Consultation, questions
 
 Rule = Callable[[dict[str, Any]], object]
 
@@ -132,10 +132,12 @@ def path(place: str, access: Access = "read", **more: Any) -> PathSubject:
     return PathSubject("path", place, access, (f"{place}/",), **more)
 
 
-def about(call: Call, **more: Any) -> Inquiry:
+def about(call: Call, **more: Any) -> Consultation:
     """Return what is asked about a call."""
     given = call.arguments or {}
-    return Inquiry(questions(call), "main", "k3v", "9f2c", "ab" * 16, call.digest, given, **more)
+    return Consultation(
+        questions(call), "main", "k3v", "9f2c", "ab" * 16, call.digest, given, **more
+    )
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -114,3 +114,59 @@ def recording(
         )
     run.seal(0)
     return RunReader.open(run.folder)
+
+
+# Runs shells and asks an MCP server behind the gateway, as agents do: its words around the command.
+HANDS = """
+import json, os, subprocess, sys, urllib.error, urllib.request
+base = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+messages = [{"role": "user", "content": "[script main] go"}]
+server = None
+
+def shell(command):
+    words = ["sh", "-c", f"x{os.getpid()}=1; eval '" + command.replace("'", "'\\\\''") + "'"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    return f"{done.returncode} {done.stdout!r} {done.stderr!r}"
+
+def ask(method, params):
+    body = {"jsonrpc": "2.0", "id": ask.n, "method": method, "params": params}
+    ask.n += 1
+    server.stdin.write(json.dumps(body) + "\\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    return answer.get("result", answer.get("error"))
+ask.n = 1
+
+def use(name, given):
+    global server
+    if name == "Bash":
+        return shell(given["command"])
+    if name == "Read":
+        return open(given["file_path"]).read() if os.path.exists(given["file_path"]) else "no file"
+    if server is None:
+        broker = [sys.executable, "-c", "from broker.cli.main import main; main()"]
+        words = [*broker, "mcp", "--quiet", "--server", "notes", "--", sys.executable, sys.argv[1]]
+        pipe = subprocess.PIPE
+        server = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
+        ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+        ask("tools/list", {})
+    return json.dumps(ask("tools/call", {"name": name, "arguments": given}))
+
+subprocess.run(["sh", "-c", "echo its own business >> $0", os.environ["OUTSIDE"]])
+while True:
+    body = {"model": "m", "messages": messages, "tools": [{"name": "Bash"}]}
+    headers = {"content-type": "application/json", "x-api-key": "none"}
+    asked = urllib.request.Request(base, json.dumps(body).encode(), headers)
+    answer = json.load(urllib.request.urlopen(asked))
+    messages.append({"role": "assistant", "content": answer["content"]})
+    uses = [part for part in answer["content"] if part["type"] == "tool_use"]
+    if not uses:
+        print(answer["content"][0]["text"])
+        break
+    told = [{"type": "tool_result", "tool_use_id": each["id"],
+             "content": use(each["name"], each["input"])} for each in uses]
+    messages.append({"role": "user", "content": told})
+if server is not None:
+    server.stdin.close()
+    server.wait(20)
+"""

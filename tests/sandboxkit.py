@@ -23,11 +23,14 @@ import json, sys
 from pathlib import Path
 from broker.errors import BrokerError
 from broker.launch import run
+from broker.sandbox import engines
 from broker.sandbox.launching import Sandbox, Wanted
 from tests.sandboxkit import only
 given = json.loads(sys.argv[1])
 engine = given["engine"]
 Sandbox.__init__.__kwdefaults__["machine"] = lambda: only(engine)
+if given["low"]:
+    engines._low = lambda: given["low"]
 try:
     wanted = Wanted.read(given["mode"], given["limits"], given["ports"])
     code = run(given["command"], texts=given["texts"], workspace=Path(given["workspace"]),
@@ -46,6 +49,8 @@ def only(engine: str) -> machine.Machine:
         return found
     if engine == "bubblewrap alone":
         return replace(found, landlock=0)
+    if engine.startswith("seatbelt "):
+        return machine.Machine("", 0, False, False, f"{engine[9:]}/sandbox-exec")
     if engine == "none":
         return machine.Machine("", 0, False, True)
     return replace(found, bwrap="", spaces=None if engine == "landlock" else False)
@@ -94,10 +99,11 @@ def start(
     enforced: bool = False,
     environ: Mapping[str, str] | None = None,
     stdin: int = subprocess.DEVNULL,
+    low: int = 0,
 ) -> subprocess.Popen[str]:
-    """Start a command within walls, in a session of its own."""
+    """Start a command within walls, in a session of its own; ports below ``low`` are root's."""
     given = {"command": list(command), "texts": list(texts), "engine": engine, "mode": mode}
-    given |= {"limits": list(limits), "ports": list(ports), "enforced": enforced}
+    given |= {"limits": list(limits), "ports": list(ports), "enforced": enforced, "low": low}
     given["workspace"] = str(bench.workspace)
     root = Path(__file__).resolve().parent.parent
     return subprocess.Popen(

@@ -44,6 +44,7 @@ from broker.harness.trust import Trust
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.permissions.depth import USUAL_DEPTH
+from broker.plugins import with_added
 from broker.receipt.rotation import finish
 from broker.records.recorder import Recorder
 from broker.records.store import read_records
@@ -165,8 +166,9 @@ def _seated(
         raise ConfigError("`enabled = false` in broker.toml: this agent runs held, or not at all")
     before, talk = _earlier(asked, world, home)
     root = asked.root or (before.workspace if before is not None else world.process.cwd)
-    found = endpoints(config.models, environ)
-    choice = chosen_model(found, asked.model or config.model, environ)
+    wanted = asked.model or config.model
+    found = with_added(endpoints(config.models, environ), wanted)
+    choice = chosen_model(found, wanted, environ)
     secret = choice.secret(environ)
     there: list[Sitting] = []
     composition = compose(

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from broker.boundary import contained
+from broker.errors import LaunchError
 from broker.limits import MAX_CANARY_S
 from broker.loopback.script import Text, Use
+from broker.plugins import AGENTS, added, loaded
 from broker.service.server import Hook
 
 if TYPE_CHECKING:
@@ -240,12 +244,46 @@ def adapter_for(command: Sequence[str]) -> Adapter:
     """
     Return the adapter of the agent that a command starts.
 
+    What is built in goes first; else it is what an installed package adds for the program.
+
     >>> adapter_for(["/usr/bin/claude", "-p", "hello"]).name, adapter_for(["make"]).name
     ('claude-code', 'command')
+
+    Raises:
+        LaunchError: packages add something for the program that is no adapter, or more than one.
     """
-    place = PROGRAMS.get(Path(command[0]).name if command else "")
+    program = Path(command[0]).name if command else ""
+    place = PROGRAMS.get(program)
     if place is None:
-        return Plain()
+        return _added(program)
     module, name = place.split(":")
     made: Adapter = getattr(import_module(module), name)()
     return made
+
+
+def _added(program: str) -> Adapter:
+    """Return what an installed package adds for a program; by its name it is known everywhere."""
+    entry = added(AGENTS, program) if program else None
+    if entry is None:
+        return Plain()
+    kind = loaded(entry)
+    made: object = contained(kind, partial(_no_adapter, program)) if callable(kind) else None
+    lacks = [member for member in _MEMBERS if not hasattr(made, member)]
+    if lacks:
+        raise LaunchError(f"what a package adds for `{program}` is no adapter: no `{lacks[0]}`")
+    adapter = cast("Adapter", made)
+    # The name chooses the catalog: under another agent's, its tools would be taken for that one's.
+    if adapter.name != program:
+        raise LaunchError(f"what a package adds for `{program}` is called `{adapter.name}`")
+    return adapter
+
+
+def _no_adapter(program: str, error: Exception) -> object:
+    raise LaunchError(
+        f"what a package adds for `{program}` cannot be made: {type(error).__name__}: {error}"
+    ) from error
+
+
+_MEMBERS: Final = tuple(
+    sorted(name for name in {*vars(Adapter), *Adapter.__annotations__} if name[0] != "_")
+)

@@ -35,6 +35,7 @@ from typing import IO, Final
 from broker.agents.adapter import Adapter, Bait, Canary, Launch, Prepared
 from broker.agents.client import write_new
 from broker.child import dying_with
+from broker.descendants import Descendants
 from broker.errors import LaunchError
 from broker.events import CallDecided, Event
 from broker.loopback.script import Say, Told, Turn, Use
@@ -236,14 +237,15 @@ class Rehearsal:
         try:
             server.bind()
             process = self._started(canary, model.proxy)
+            others = Descendants(process.pid)
             output = _Tail(process.stdout)
             output.start()
             server.start()
             model.start()
-            code = self._waited(process, model, awaited, canary.within_s)
+            code = self._waited(process, model, awaited, canary.within_s, others)
         finally:
             if process is not None:
-                _end(process)
+                _end(process, others)
             server.stop()
             stop()
         model.close()
@@ -294,6 +296,7 @@ class Rehearsal:
         model: LoopbackModel,
         awaited: str,
         within_s: float,
+        others: Descendants,
     ) -> int | None:
         """Wait until the model was told, or the time is over, and return an exit code."""
         until_s = time.monotonic() + within_s
@@ -301,6 +304,7 @@ class Rehearsal:
         while time.monotonic() < until_s and not self.interrupted():
             if not told and awaited in model.results:
                 told, until_s = True, time.monotonic() + _FINISH_S
+                others.look()  # before it ends by itself, and leaves them
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(_POLL_S)
         return None
@@ -330,13 +334,15 @@ class _Tail:
                     self._lines.append(part)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and what it started."""
+def _end(process: subprocess.Popen[bytes], others: Descendants) -> None:
+    """End the process and what it started, also what that put into a group of its own."""
+    others.look()
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_S)
+    others.end(_GRACE_S)
 
 
 def _settle(threads: int) -> None:

@@ -40,7 +40,12 @@ from broker.mcp.config import (
     wrap_servers,
 )
 from broker.mcp.upstream import read_address_of
-from broker.service.client import RECORDER_VARIABLE, SESSION_VARIABLE, SOCKET_VARIABLE
+from broker.service.client import (
+    RECORDER_VARIABLE,
+    REPLAY_VARIABLE,
+    SESSION_VARIABLE,
+    SOCKET_VARIABLE,
+)
 
 _STARTED: Final = frozenset((None, "stdio", "local"))
 _OURSELVES: Final = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -57,7 +62,10 @@ def behind_gateway(servers: object, launch: Launch) -> dict[str, object]:
         launch: the run.
     """
     handed = {SOCKET_VARIABLE: os.fspath(launch.socket), SESSION_VARIABLE: launch.folder.name}
-    given = {name: launch.environ.get(name) for name in (HOME_VARIABLE, RECORDER_VARIABLE)}
+    given = {
+        name: launch.environ.get(name)
+        for name in (HOME_VARIABLE, RECORDER_VARIABLE, REPLAY_VARIABLE)
+    }
     environ = {**handed, **{name: value for name, value in given.items() if value}}
     found: dict[str, object] = {}
     for name, entry in servers.items() if isinstance(servers, Mapping) else ():

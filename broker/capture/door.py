@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from broker.boundary import contained
+from broker.capture.calling import OpenCalls
 from broker.capture.intake import MAX_STREAM_BYTES, Allowance, Intake
 from broker.errors import InputError, LaunchError, TraceError
 from broker.limits import MAX_SOCKET_PATH_BYTES
@@ -48,12 +49,14 @@ class Door:
     Args:
         run: what is written into.
         path: where the socket is made.
+        open_calls: the model's, some of which shells carry out.
     """
 
-    def __init__(self, run: RunWriter, path: Path) -> None:
+    def __init__(self, run: RunWriter, path: Path, open_calls: OpenCalls | None = None) -> None:
         self.path = path
         self._run = run
         self._allowance = Allowance()
+        self._open_calls = open_calls or OpenCalls()
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._slots = threading.BoundedSemaphore(MAX_TELLERS)
@@ -142,7 +145,7 @@ class Door:
             self._slots.release()
 
     def _hear(self, connection: socket.socket) -> None:
-        intake = Intake(self._run, self._allowance)
+        intake = Intake(self._run, self._allowance, open_calls=self._open_calls)
         whole = False
         with suppress(TraceError):  # the trace takes no more, and says so
             try:

@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from broker.capture.calling import OpenCalls
 from broker.errors import InputError
 from broker.limits import MAX_RECORDED_BYTES
 from broker.redaction.hiding import clipped
@@ -68,15 +69,23 @@ class Intake:
         run: what is written into.
         allowance: shared by all tellers of the run.
         monotonic: a clock that never goes back, in seconds.
+        open_calls: which call of the model's a shell carries out.
     """
 
     def __init__(
-        self, run: RunWriter, allowance: Allowance, monotonic: Monotonic = time.monotonic
+        self,
+        run: RunWriter,
+        allowance: Allowance,
+        monotonic: Monotonic = time.monotonic,
+        open_calls: OpenCalls | None = None,
     ) -> None:
         self._run = run
         self._allowance = allowance
         self._monotonic = monotonic
+        self._open_calls = open_calls or OpenCalls()
         self._command = -1  # the event of the shell that has begun
+        self._words: list[str] = []
+        self._call = -1  # the event of the call that it carries out
         self._began_s = 0.0
         self._ended = False
         self._streams: dict[int, bytearray] = {}
@@ -134,7 +143,10 @@ class Intake:
         if whole != len(said):
             attrs["left_out"] = f"of {whole} bytes, {whole - len(said)} at the end"
         self._began_s = self._monotonic()
-        self._command = self._run.event("shell.exec", "harness", attrs=attrs, payload=payload)
+        self._words, self._call = words, self._open_calls.cause(words)
+        self._command = self._run.event(
+            "shell.exec", "harness", causes=[self._call], attrs=attrs, payload=payload
+        )
 
     def _output(self, header: Header, data: bytes) -> None:
         kept = self._streams.setdefault(_count(header, "stream"), bytearray())
@@ -161,9 +173,10 @@ class Intake:
             payload[name] = _text(kept)
         self._ended = True
         self._streams.clear()
-        self._run.event(
-            "shell.result", "harness", causes=[self._command], attrs=attrs, payload=payload
-        )
+        causes = [self._command]
+        if self._call < 0:  # the call may have been written meanwhile
+            causes.append(self._open_calls.cause(self._words))
+        self._run.event("shell.result", "harness", causes=causes, attrs=attrs, payload=payload)
 
     # ── MCP ──
 

@@ -23,6 +23,7 @@ from typing import Final
 
 from broker.agents.adapter import Adapter, Launch, Prepared
 from broker.capabilities.clock import Clock, SystemClock
+from broker.capture.calling import OpenCalls
 from broker.capture.proxy import ModelProxy
 from broker.capture.redirect import Pointed, pointed
 from broker.capture.repository import git_state
@@ -51,13 +52,15 @@ class Recording:
     ``run_id`` is the run's name, ``folder`` its folder.
     """
 
-    def __init__(self, run: RunWriter, world: RecordedWorld, say: Say) -> None:
+    def __init__(
+        self, run: RunWriter, world: RecordedWorld, say: Say, open_calls: OpenCalls | None = None
+    ) -> None:
         self.run_id = run.run_id
         self.folder = run.folder
         self._run = run
         self._world = world
         self._say = say
-        self._scribe = Scribe(run, world.turned)
+        self._scribe = Scribe(run, world.turned, open_calls)
         self._proxy: ModelProxy | None = None
         self._code: int | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -110,6 +113,7 @@ class Recording:
         except BrokerError as error:
             say(f"warning: not recorded: {error}")
             return None
+        calls = OpenCalls()
         world = RecordedWorld(
             run,
             workspace or launch.cwd,
@@ -119,9 +123,10 @@ class Recording:
             say=say,
             # Where a run's socket lies no tool may write.
             beside=launch.socket.parent if sid else None,
+            open_calls=calls,
         )
         world.begin()
-        return cls(run, world, say)
+        return cls(run, world, say, calls)
 
     def through(self, adapter: Adapter, launch: Launch, prepared: Prepared) -> Prepared:
         """

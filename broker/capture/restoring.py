@@ -28,8 +28,8 @@ from broker.capture.treestore import EMPTY, command, environ, git_program
 from broker.errors import InputError, TraceError
 
 _TREE: Final = re.compile(r"[0-9a-f]{40}")
-_LINK: Final = b"120000"
-_FILES: Final = {b"100644": 0o600, b"100755": 0o700}
+LINK_MODE: Final = b"120000"
+FILE_MODES: Final = {b"100644": 0o600, b"100755": 0o700}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,23 @@ def _rows(git: str, store: Path, tree: str) -> Iterator[tuple[bytes, bytes, byte
     for row in filter(None, listed.stdout.split(b"\0")):
         head, _, path = row.partition(b"\t")
         mode, _, oid = head.split(b" ")
-        if mode != _LINK and mode not in _FILES:
+        if mode != LINK_MODE and mode not in FILE_MODES:
             raise TraceError(f"the snapshot holds an entry of the kind {mode.decode('ascii')}")
-        for part in path.split(b"/"):
-            if part in (b"", b".", b"..") or part.lower() == b".git":
-                shown = path.decode("utf-8", "backslashreplace")
-                raise TraceError(f"the snapshot holds a name that leads elsewhere: `{shown}`")
+        check_name(path)
         yield mode, oid, path
+
+
+def check_name(path: bytes) -> None:
+    """
+    Check that a name of a snapshot lies in the folder that it is laid out in.
+
+    Raises:
+        TraceError: it leads elsewhere, or into a repository.
+    """
+    for part in path.split(b"/"):
+        if part in (b"", b".", b"..") or part.lower() == b".git":
+            shown = path.decode("utf-8", "backslashreplace")
+            raise TraceError(f"the snapshot holds a name that leads elsewhere: `{shown}`")
 
 
 def _laid_out(
@@ -125,18 +135,18 @@ def _laid_out(
         for mode, oid, path in rows:
             process.stdin.write(oid + b"\n")
             process.stdin.flush()
-            content = _object(process.stdout)
-            if mode == _LINK:
+            content = object_of(process.stdout)
+            if mode == LINK_MODE:
                 links.append((path, content))
             else:
-                _put(root, path, content, _FILES[mode])
+                _put(root, path, content, FILE_MODES[mode])
                 files += 1
         process.stdin.close()
     left_out = [path for path, target in links if not within(path, target)]
     kept = [path for path, target in links if within(path, target)]
     targets = dict(links)
     for path in kept:
-        folder = _folder(root, path)
+        folder = open_folder(root, path)
         try:
             os.symlink(targets[path], path.rpartition(b"/")[2], dir_fd=folder)
         finally:
@@ -173,7 +183,13 @@ def within(path: bytes, target: bytes) -> bool:
     return b".git" not in posixpath.normpath(target).lower().split(b"/")
 
 
-def _object(said: IO[bytes]) -> bytes:
+def object_of(said: IO[bytes]) -> bytes:
+    """
+    Read one object that ``git cat-file --batch`` gives.
+
+    Raises:
+        TraceError: it is missing.
+    """
     head = said.readline().split()
     if len(head) != 3 or head[1] != b"blob":
         raise TraceError("the snapshot is incomplete: an object of its is missing")
@@ -183,7 +199,7 @@ def _object(said: IO[bytes]) -> bytes:
 
 
 def _put(root: int, path: bytes, content: bytes, mode: int) -> None:
-    folder = _folder(root, path)
+    folder = open_folder(root, path)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         name = path.rpartition(b"/")[2]
@@ -193,7 +209,7 @@ def _put(root: int, path: bytes, content: bytes, mode: int) -> None:
         os.close(folder)
 
 
-def _folder(root: int, path: bytes) -> int:
+def open_folder(root: int, path: bytes) -> int:
     """Return a descriptor of the folder that a path lies in, made where it is missing."""
     at = os.dup(root)
     for part in path.split(b"/")[:-1]:

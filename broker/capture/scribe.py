@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final
 
 from broker.boundary import contained
+from broker.capture.calling import OpenCalls
 from broker.capture.conversation import MAIN, Conversations, owner_of
 from broker.capture.passing import Passage
 from broker.capture.tape import Tape
@@ -48,15 +49,19 @@ class Scribe:
     Args:
         run: the run.
         turned: is told of each turn of the main conversation before its request is written.
+        open_calls: is told of each call, and of its end.
 
     ``requests`` and ``calls`` count what was written.
     """
 
-    def __init__(self, run: RunWriter, turned: Turned = bool) -> None:
+    def __init__(
+        self, run: RunWriter, turned: Turned = bool, open_calls: OpenCalls | None = None
+    ) -> None:
         self.requests = 0
         self.calls = 0
         self._run = run
         self._turned = turned
+        self._open_calls = open_calls or OpenCalls()
         self._kept = Requests(run)
         self._conversations = Conversations()
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -201,6 +206,7 @@ class Scribe:
         self._called[call.id] = self._run.event(
             "tool.call", "model", causes=causes, attrs=attrs, payload=call.arguments
         )
+        self._open_calls.begun(self._called[call.id], call.arguments)
         self.calls += 1
 
     def _result(self, result: CallResult, conversation: str) -> int:
@@ -214,6 +220,7 @@ class Scribe:
             **({} if text is None else {"bytes": len(text.encode("utf-8", "surrogatepass"))}),
         }
         causes = [self._called.pop(result.id, -1)]
+        self._open_calls.ended(causes[0])
         return self._run.event(
             "tool.result", "harness", causes=causes, attrs=attrs, payload=content
         )

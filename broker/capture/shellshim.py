@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 RECORDER = b"BROKER_RECORDER"
 SESSION = b"BROKER_SESSION"
+REPLAY = b"BROKER_REPLAY"  # where a replay gives the results of the recorded run
 HOOK = b"/hook.pyc"  # behind the session's name: a hook of ours, and no command of the agent's
 VALUED = (b"--rcfile", b"--init-file")  # the long options that take a value
 GROUP_S = 0.01  # in which the watcher has a signal too, if it was for the whole group
@@ -58,6 +59,10 @@ def main(arguments: list[str]) -> NoReturn:
     streams = _streams()
     if RECORDER in environ and streams and commands(words) and not _hook(words, environ):
         environ = restored(environ, _bytes(folder), _bytes(shell))
+        if REPLAY in environ:
+            teller = _part("shellwatch").ShellTeller()
+            ask = environ[REPLAY], environ[RECORDER]
+            _part("shellreplay").replayed(*ask, words, streams, teller=teller, end=_end)
         _recorded(_bytes(real), words, environ, streams)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)  # which the interpreter has set to ignored
@@ -182,10 +187,12 @@ class _Parent:
             time.sleep(0.001)
 
 
-def _watcher() -> Any:
-    """Load the watcher, which lies beside us: not before there is something to watch."""
-    sys.path.insert(0, sys.argv[0].rpartition("/")[0])
-    return __import__("shellwatch")
+def _part(name: str) -> Any:
+    """Load a part that lies beside us: not before there is something for it to do."""
+    place = sys.argv[0].rpartition("/")[0]
+    if sys.path[:1] != [place]:
+        sys.path.insert(0, place)
+    return __import__(name)
 
 
 def _recorded(
@@ -214,7 +221,7 @@ def _recorded(
         sources = [(pipe[0], outer) for pipe, outer in zip(pipes, streams, strict=True)]
         ends = status_in, heard_out, done_out
         try:
-            _watcher().watch(
+            _part("shellwatch").watch(
                 shell,
                 sources,
                 ends,

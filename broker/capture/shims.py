@@ -25,10 +25,12 @@ from typing import Final
 from broker.agents.client import interpreter, write_new
 from broker.agents.watch import stamp
 from broker.errors import LaunchError
+from broker.service.client import REPLAY_VARIABLE
 
 NAMES: Final = ("sh", "bash", "zsh")
 _OWN: Final = "own"  # a folder, which nobody finds by PATH
 _PARTS: Final = ("shellshim", "shellwatch")
+_REPLAYING: Final = "shellreplay"  # the part that only a replay needs
 # The words behind the program: see `broker.capture.shellshim`. Whatever is missing, the shell runs.
 _SHIM: Final = """\
 #!/bin/sh
@@ -64,7 +66,8 @@ class Shims:
         """
         try:
             self.folder.mkdir(mode=0o700)
-            for part in _PARTS:
+            more = (_REPLAYING,) if self._environ.get(REPLAY_VARIABLE) else ()
+            for part in (*_PARTS, *more):
                 self._compiled(part)
             for name, real in self.shells().items():
                 self._write(self.folder / name, real)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from broker.capabilities.clock import Clock
 from broker.capture import door, spans
+from broker.capture.calling import OpenCalls
 from broker.capture.network import Network
 from broker.capture.shims import Shims
 from broker.capture.snapshots import Snapshots
@@ -44,6 +45,7 @@ class RecordedWorld:
         clock: what tells the time.
         say: tells the person a line.
         beside: the folder in which one is made for this run; the system's for such by default.
+        open_calls: the model's, some of which shells carry out.
 
     ``variables`` are what the agent is given beside its environment, ``shown`` the folders that it
     must be able to read for that, ``shared`` what it must be able to write to or connect to, and
@@ -60,6 +62,7 @@ class RecordedWorld:
         clock: Clock,
         say: Say,
         beside: Path | None = None,
+        open_calls: OpenCalls | None = None,
     ) -> None:
         self.variables: dict[str, str] = {}
         self.shown: tuple[str, ...] = ()
@@ -71,6 +74,7 @@ class RecordedWorld:
         self._closed = tuple(closed)
         self._say = say
         self._beside = beside
+        self._open_calls = open_calls
         self._place: Path | None = None
         self._door: door.Door | None = None
         self._shims: Shims | None = None
@@ -132,7 +136,7 @@ class RecordedWorld:
 
     def _shells(self) -> None:
         assert self._place is not None  # noqa: S101 - it was made just now
-        made = door.Door(self._run, self._place / "door")
+        made = door.Door(self._run, self._place / "door", self._open_calls)
         shims = Shims(self._place, self._environ)
         shims.make()
         made.bind()

@@ -22,9 +22,11 @@ from broker.cli import (
     receiptgroup,
     record,
     replay,
+    revoke,
     run,
     runsgroup,
     scope,
+    serve,
     sessions,
     suggest,
     ticket,
@@ -52,8 +54,10 @@ ORDER = (
     "agent",
     "init",
     "mcp",
+    "serve",
     "check",
     "answer",
+    "revoke",
     "scope",
     "policy",
     "catalog",
@@ -129,8 +133,10 @@ app.command(
     epilog=mcp.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(mcp.mcp)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.command("answer", epilog=answer.EXAMPLES)(answer.answer)
+app.command("revoke", epilog=revoke.EXAMPLES)(revoke.revoke)
 app.add_typer(scope.app, name="scope")
 app.add_typer(ticket.app, name="ticket")
 app.add_typer(policy.app, name="policy")

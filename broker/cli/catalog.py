@@ -100,7 +100,11 @@ def draft(
     if url is not None:
         tools = list_of_address(Upstream(url, headers_of(header or ())))
     else:
-        tools = list_of_process(typed.command, os.environ)
+        tools = list_of_process(
+            typed.command,
+            os.environ,
+            lambda limit_s: err(f"waiting for the server, up to {limit_s:.0f} s"),
+        )
     raw_out(drafted(name, tools).encode())
     err(f"a draft of {len(tools)} tools: review it, then `broker catalog check` it")
     return ALLOWED

@@ -15,7 +15,7 @@ import typer
 
 from broker.cli import completing
 from broker.cli.project import project_scope
-from broker.cli.typed import Scopes, Workspace, existing_folder
+from broker.cli.typed import Scopes, Workspace, existing_folder, file_bytes
 from broker.errors import InputError
 
 EXAMPLES = """\
@@ -25,6 +25,7 @@ Examples:
   broker run --scope @fix-tests --intent 'make the parser tests pass' -- claude -p 'go on'
   broker run --scope 'tools=@reads' -- ./my-agent.py      which asks by `broker check`
   broker run --scope @fix-tests --sandbox require -- claude
+  broker run --ticket b.ticket --scope calls=20 -- claude     on one budget; see docs/many.md
   broker run --forward auditor.key.pub --scope calls=60 -- claude
 
 \b
@@ -142,6 +143,15 @@ def run(
             show_default="those in broker.toml",
         ),
     ] = None,
+    ticket: Annotated[
+        str | None,
+        typer.Option(
+            "--ticket",
+            metavar="FILE",
+            help="Work under a ticket that another session handed over (- for stdin), on one "
+            "budget with it; --scope narrows it.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
     ] = False,
@@ -153,7 +163,8 @@ def run(
     from broker.sandbox.launching import Wanted
 
     folder = Path(existing_folder(workspace))
-    texts = scope or project_scope(command, folder, os.environ, quiet=quiet)
+    handed = None if ticket is None else file_bytes(ticket, "the ticket").decode("utf-8", "replace")
+    texts = scope or ([] if handed else project_scope(command, folder, os.environ, quiet=quiet))
     return launch(
         command,
         texts=texts,
@@ -168,4 +179,5 @@ def run(
         opinions=opinion or [],
         sandbox=Wanted.read(sandbox, limit or [], show_port or []),
         record=record,
+        handed=handed,
     )

@@ -147,6 +147,10 @@ def _seal(data: Data) -> str:
     return _text(data, "reason") or _data(data)
 
 
+def _revoke(data: Data) -> str:
+    return f"ticket {_text(data, 'ticket')}, by the {_text(data, 'by')}: {_text(data, 'reason')}"
+
+
 def _recover(data: Data) -> str:
     kept = _text(data, "kept")
     return (
@@ -170,5 +174,6 @@ _TELLERS: Final[Mapping[str, Callable[[Data], str]]] = {
     "permission": _permission,
     "recover": _recover,
     "result": _result,
+    "revoke": _revoke,
     "seal": _seal,
 }

@@ -1,5 +1,5 @@
 """
-`broker ticket`: look at a ticket, narrow it, verify it.
+`broker ticket`: look at a ticket, narrow it, take it back, verify it.
 
 Decided here: nothing about tickets. Nothing of one is shown before its MAC chain holds, and a
 narrowed one is written only when it permits no more than the one it came from.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker.cli import revoke
 from broker.cli.exits import ALLOWED, MEANING
 from broker.cli.output import caveat_document, err, json_out, out, paint, printable
 from broker.cli.typed import Json, Scopes, Workspace, folder
@@ -56,7 +57,7 @@ Examples:
 """
 
 app = typer.Typer(
-    help="Look at a ticket, narrow it, verify it.",
+    help="Look at a ticket, narrow it, take it back, verify it.",
     epilog=MEANING,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -106,6 +107,9 @@ def narrow(file: File = None, scope: Scopes = None, workspace: Workspace = None)
     # A nonce tells siblings apart, so that each has a count of its own.
     out(attenuate(parent, *added.caveats, nonce=os.urandom(8).hex()).wire())
     return ALLOWED
+
+
+app.command("revoke", epilog=revoke.EXAMPLES)(revoke.revoke)
 
 
 @app.command("verify", epilog=VERIFY_EXAMPLES)

@@ -11,8 +11,14 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from broker.cli.probes import Finding
+
+_NEVER_TRIED: Final = (
+    "a profile is made of the scope, and was never tried on a Mac: `--sandbox=auto` uses it where "
+    "its canary holds, decisions stay `none`, and `--sandbox=require` ends a run"
+)
 
 
 def walls() -> Iterator[Finding]:
@@ -20,8 +26,13 @@ def walls() -> Iterator[Finding]:
     from broker.sandbox import machine
 
     found = machine.look()
+    if sys.platform == "darwin" and found.profiler:
+        yield Finding("sandbox", "note", f"{found.profiler}: {_NEVER_TRIED}")
+        return
     if sys.platform != "linux":
-        yield Finding("sandbox", "note", "only Linux has an engine; `--sandbox=require` ends a run")
+        yield Finding(
+            "sandbox", "note", "this system has no engine; `--sandbox=require` ends a run"
+        )
         return
     if not found.filters:
         yield Finding("sandbox", "note", "no filter of system calls is known for this processor")
@@ -37,8 +48,8 @@ def _bubblewrap(program: str) -> Finding:
         return Finding(
             "bubblewrap",
             "note",
-            f"not installed, so the sandbox holds less (`{machine.install_command()}`): services "
-            "at unix sockets can be reached, and modes and times of files be changed",
+            f"not installed, so the sandbox holds less, and `require` ends a run: "
+            f"`{machine.install_command()}`",
         )
     why = machine.bwrap_works(program)
     if why:
@@ -48,6 +59,7 @@ def _bubblewrap(program: str) -> Finding:
 
 
 def _landlock(abi: int) -> Finding:
+    from broker.sandbox.engines import GAPS
     from broker.sandbox.landlock import NEWEST
 
     if not abi:
@@ -65,7 +77,8 @@ def _landlock(abi: int) -> Finding:
         if abi < since
     ]
     text = f"ABI {abi} of {NEWEST}"
-    return Finding("landlock", "ok", f"{text}; not held: {', '.join(lacks)}" if lacks else text)
+    lacks += GAPS
+    return Finding("landlock", "ok", f"{text}; not held by it alone: {'; '.join(lacks)}")
 
 
 def _groups(root: Path) -> Finding:

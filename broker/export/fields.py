@@ -95,6 +95,8 @@ def wording(entry: Entry) -> str:
             told = ": ".join(filter(None, (text(data, "source"), text(data, "text"))))
         case "seal":
             told = text(data, "reason")
+        case "revoke":
+            told = f"ticket {text(data, 'ticket')}: {text(data, 'reason')}"
         case _:
             told = ""
     return told or shown(data)

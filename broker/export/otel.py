@@ -25,7 +25,7 @@ SCOPE: Final = "capability_broker.receipt"
 
 _INFO: Final = (9, "INFO")
 _WARN: Final = (13, "WARN")
-_UNUSUAL: Final = frozenset(("dropped", "recover", "redact"))
+_UNUSUAL: Final = frozenset(("dropped", "recover", "redact", "revoke"))
 
 # The names of the semantic conventions where they have one, and names of ours elsewhere.
 _NAMES: Final = (

@@ -46,13 +46,15 @@ class Begun:
     A call that was allowed, as a block around what it does: at its end, the end is recorded.
 
     ``arguments`` are what was decided, and shared with nobody: these run. ``output`` is set by
-    whoever runs the tool; only its digest is kept. Use it in ``with`` or ``async with``, once.
+    whoever runs the tool; only its digest is kept. ``ok`` is set to False where the framework tells
+    of a failure in another way than by an error. Use it in ``with`` or ``async with``, once.
     """
 
     held: Holder
     arguments: dict[str, object]
     call_id: str
     output: object = None
+    ok: bool = True
     _over: bool = field(default=False, repr=False)
 
     @property
@@ -77,7 +79,7 @@ class Begun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.end(ok=kind is None, output=self.output)
+        self.end(ok=self.ok and kind is None, output=self.output)
 
     async def __aenter__(self) -> Begun:
         return self

@@ -25,11 +25,12 @@ from typing import Final, NamedTuple
 
 from broker.bounds import Bounds
 from broker.calls import Decision
+from broker.catalogs import load_catalogs
 from broker.config import load_config
 from broker.errors import InputError
 from broker.home import Home
 from broker.intent import TypedLine
-from broker.mcp.offer import bounds_of
+from broker.mcp.offer import Offer, bounds_of
 from broker.service.client import SOCKET_VARIABLE, SessionClient
 from broker.session import MAIN, Session
 from broker.sessions.ground import Outside
@@ -166,6 +167,23 @@ class Holder:
         if isinstance(self.asked, Session):
             return self.asked.find(self.ticket).bounds
         return bounds_of(str(self.asked.describe().get("ticket", "")))
+
+    def offer(self, server: str | None = None) -> Offer:
+        """
+        Return what the ticket could ever allow, so that a model is not shown the rest.
+
+        Args:
+            server: the MCP server whose tools are shown; by default they are the agent's own.
+
+        Raises:
+            StoreError, InputError, VerificationError: as for ``bounds``.
+            CatalogError: a catalog of the workspace is not understood.
+        """
+        if isinstance(self.asked, Session):
+            workspace = os.fspath(self.asked.workspace)
+        else:
+            workspace = str(self.asked.describe().get("workspace", ""))
+        return Offer(self.bounds(), load_catalogs(workspace), server)
 
     def _child(self, texts: Sequence[str], name: str) -> Holder:
         # The process is in the name, since delegates of several may share one session.

@@ -27,6 +27,7 @@ from typing import Final
 from broker.errors import LaunchError
 from broker.service.client import (
     RECORDER_VARIABLE,
+    REPLAY_VARIABLE,
     SESSION_VARIABLE,
     SOCKET_VARIABLE,
     TICKET_VARIABLE,
@@ -38,7 +39,7 @@ HOME_VARIABLE: Final = "BROKER_HOME"
 # What the gateway needs of the run; agents give their servers a part of the environment only.
 _HANDED_ON: Final = (
     *(SOCKET_VARIABLE, SESSION_VARIABLE, TICKET_VARIABLE, RECORDER_VARIABLE),
-    HOME_VARIABLE,
+    *(REPLAY_VARIABLE, HOME_VARIABLE),
 )
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _STARTED: Final = frozenset(("stdio", "local"))

@@ -27,12 +27,22 @@ from broker.mcp.upstream import EVENTS, JSON, SESSION_HEADER, Upstream
 
 PROTOCOL: Final = "2025-06-18"
 MAX_PAGES: Final = 100
+MAX_STRAY: Final = 10_000  # lines for one answer that are none
 ANSWER_S: Final = 60.0  # for each answer: a server may be installed first
+SOON_S: Final = 2.0  # until the person is told that it takes its time
 
 
-def list_of_process(command: Sequence[str], environ: Mapping[str, str]) -> list[object]:
+def list_of_process(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    waiting: Callable[[float], object] = lambda limit_s: None,
+) -> list[object]:
     """
     Start a server, ask for its tools, and end it.
+
+    Args:
+        command, environ: how it is started.
+        waiting: is told when an answer takes its time, and how long it is waited for, in seconds.
 
     Raises:
         LaunchError: it cannot be started.
@@ -49,17 +59,23 @@ def list_of_process(command: Sequence[str], environ: Mapping[str, str]) -> list[
     threading.Thread(target=listen, daemon=True).start()
 
     def answer(ident: int) -> Mapping[str, object]:
-        until = time.monotonic() + ANSWER_S
-        while (left := until - time.monotonic()) > 0:
+        begun, stray, told = time.monotonic(), 0, False
+        while (left := begun + ANSWER_S - time.monotonic()) > 0:
             try:
-                line = heard.get(timeout=left)
+                line = heard.get(timeout=left if told else min(left, SOON_S))
             except queue.Empty:
-                break
+                if not told:
+                    waiting(ANSWER_S)
+                told = True
+                continue
             if line is None:
                 raise StoreError("the server ended before it listed its tools")
             found = _result(line, ident)
             if found is not None:
                 return found
+            stray += 1
+            if stray > MAX_STRAY:
+                raise StoreError(f"the server wrote {MAX_STRAY:,} lines, and none is an answer")
         raise StoreError(f"the server did not answer within {ANSWER_S:.0f} s")
 
     talk = _Talk(answer, process.input.send)

@@ -40,16 +40,16 @@ def bounds_of(wire: str) -> Bounds:
 
 
 class Offer:
-    """What could be allowed of one server's tools."""
+    """What could be allowed of one server's tools; without a server, of an agent's own."""
 
-    def __init__(self, bounds: Bounds, catalogs: Catalogs, server: str) -> None:
+    def __init__(self, bounds: Bounds, catalogs: Catalogs, server: str | None) -> None:
         self._bounds = bounds
         self._catalogs = catalogs
         self._server = server
 
     def admits(self, tool: str) -> bool:
         """Whether any call of the server's tool could ever be allowed."""
-        name = full_tool(self._server, tool)
+        name = tool if self._server is None else full_tool(self._server, tool)
         if not tool or len(name) > MAX_TOOL_CHARS or first_unseen(name) >= 0:
             return False
         bounds = self._bounds

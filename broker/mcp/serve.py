@@ -38,10 +38,11 @@ from broker.mcp.front import Front
 from broker.mcp.gateway import Gateway
 from broker.mcp.judge import Judge
 from broker.mcp.offer import Offer, bounds_of
-from broker.mcp.stdio import LineWriter, ServerProcess, relay
+from broker.mcp.standin import StandIn
+from broker.mcp.stdio import CarriedServer, LineWriter, ServerProcess, relay
 from broker.mcp.tee import TeedGateway
 from broker.mcp.upstream import Upstream, read_address_of
-from broker.service.client import SOCKET_VARIABLE, SessionClient
+from broker.service.client import REPLAY_VARIABLE, SOCKET_VARIABLE, SessionClient
 from broker.session import Session
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -89,8 +90,10 @@ def serve(
         _gateways(judge, given) as gateway,
     ):
         prefix = f"mcp:{name}:{os.urandom(4).hex()}"
-        if typed.url is None:
-            server = ServerProcess(typed.command, given)
+        recording = given.get(REPLAY_VARIABLE)
+        if typed.url is None or (recording and typed.listen is None):
+            # In a replay nothing is started or reached: the recording answers.
+            server = _server(typed, name, given, recording)
             stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
             return relay(gateway(prefix), server, stdin, LineWriter(stdout), over)
         upstream = Upstream(typed.url, typed.headers)
@@ -190,6 +193,12 @@ def _bridge(gateway: Gateway, upstream: Upstream, over: threading.Event) -> None
     threading.Thread(target=carry, daemon=True).start()
     over.wait()
     bridge.end()
+
+
+def _server(
+    typed: Served, name: str, environ: Mapping[str, str], recording: str | None
+) -> CarriedServer:
+    return StandIn(recording, name) if recording else ServerProcess(typed.command, environ)
 
 
 @contextmanager

@@ -23,20 +23,24 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from broker.errors import LaunchError
 from broker.limits import MAX_REQUEST_BYTES
 from broker.mcp.gateway import Gateway, Ruling
 from broker.service.client import (
     RECORDER_VARIABLE,
+    REPLAY_VARIABLE,
     SESSION_VARIABLE,
     SOCKET_VARIABLE,
     TICKET_VARIABLE,
 )
 
 GRACE_S: Final = 3.0
-_OURS: Final = (SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE, RECORDER_VARIABLE)
+_OURS: Final = (
+    *(SESSION_VARIABLE, SOCKET_VARIABLE, TICKET_VARIABLE, RECORDER_VARIABLE),
+    REPLAY_VARIABLE,
+)
 TOO_LONG: Final = b"\x00"  # read as a message, it is none
 
 
@@ -133,6 +137,21 @@ def _next(stream: IO[bytes], limit: int) -> bytes:
         return b""
 
 
+class CarriedServer(Protocol):
+    """A server as ``relay`` sees it."""
+
+    @property
+    def input(self) -> LineWriter:
+        """Where its lines are written."""
+
+    @property
+    def output(self) -> IO[bytes]:
+        """What it says."""
+
+    def end(self) -> int:
+        """Let the server go, and return its exit code."""
+
+
 class ServerProcess:
     """
     A server in a process of its own.
@@ -183,7 +202,7 @@ class ServerProcess:
 
 def relay(
     gateway: Gateway,
-    server: ServerProcess,
+    server: CarriedServer,
     client_in: IO[bytes],
     client_out: LineWriter,
     over: threading.Event,

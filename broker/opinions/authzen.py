@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from broker.opinions.opinion import NoAnswerError, Opined, digest
-from broker.opinions.question import Inquiry, Question
+from broker.opinions.question import Consultation, Question
 from broker.opinions.web import Web
 
 MAX_REASON_CHARS: Final = 400
@@ -61,7 +61,7 @@ class AuthZen:
         self._bearer, self._shows = bearer, shows_arguments
         self._clock_s = clock_s
 
-    def ask(self, inquiry: Inquiry) -> Opined:
+    def ask(self, inquiry: Consultation) -> Opined:
         """Ask all that is to be asked, until one answer is not a yes."""
         sent: list[bytes] = []
         got: list[bytes] = []
@@ -81,26 +81,26 @@ class AuthZen:
             return Opined("none", _digest(sent), _digest(got), fault=str(error))
         return Opined("allow" if allowed else "refuse", _digest(sent), _digest(got), reason)
 
-    def _requests(self, inquiry: Inquiry) -> list[tuple[bytes, Callable[[bytes], Decided]]]:
+    def _requests(self, inquiry: Consultation) -> list[tuple[bytes, Callable[[bytes], Decided]]]:
         asked = inquiry.questions
         if self._batch:
             return [(batch(inquiry, shows=self._shows), lambda text: read_batch(text, len(asked)))]
         return [(single(inquiry, each, shows=self._shows), read_single) for each in asked]
 
 
-def single(inquiry: Inquiry, question: Question, *, shows: bool = False) -> bytes:
+def single(inquiry: Consultation, question: Question, *, shows: bool = False) -> bytes:
     """
     Return the body of one evaluation.
 
     >>> one = Question("read", "path", "src/a.py", {"access": "read"})
-    >>> about = Inquiry((one,), "main", "k3v", "9f2c", "00", "ab")
+    >>> about = Consultation((one,), "main", "k3v", "9f2c", "00", "ab")
     >>> json.loads(single(about, one))["resource"]
     {'id': 'src/a.py', 'properties': {'access': 'read'}, 'type': 'path'}
     """
     return _body({**_common(inquiry, shows=shows), **_parts(question)})
 
 
-def batch(inquiry: Inquiry, *, shows: bool = False) -> bytes:
+def batch(inquiry: Consultation, *, shows: bool = False) -> bytes:
     """Return the body of all evaluations about a call, each of which is to be answered."""
     return _body(
         {
@@ -138,7 +138,7 @@ def read_batch(text: bytes, count: int) -> Decided:
     return next((each for each in decided if not each[0]), (True, ""))
 
 
-def _common(inquiry: Inquiry, *, shows: bool) -> dict[str, Any]:
+def _common(inquiry: Consultation, *, shows: bool) -> dict[str, Any]:
     context: dict[str, Any] = {
         "session": inquiry.session,
         "ticket": inquiry.ticket,

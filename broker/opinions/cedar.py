@@ -27,7 +27,7 @@ from typing import Any
 
 from broker.errors import ConfigError
 from broker.opinions.opinion import Opined, digest
-from broker.opinions.question import Inquiry, Question
+from broker.opinions.question import Consultation, Question
 
 _TYPES = {"path": "Path", "url": "Url", "command": "Command", "tool": "Tool"}
 
@@ -64,7 +64,7 @@ class Cedar:
             said = " ".join(str(error).split())
             raise ConfigError(f"opinion `{name}`: `{where}` is no Cedar policy: {said}") from None
 
-    def ask(self, inquiry: Inquiry) -> Opined:
+    def ask(self, inquiry: Consultation) -> Opined:
         """Evaluate every question; all must be allowed."""
         requests = [request(inquiry, question) for question in inquiry.questions]
         known: dict[tuple[str, str], dict[str, Any]] = {}
@@ -93,12 +93,12 @@ class Cedar:
         return Opined("allow", asked, answered)
 
 
-def request(inquiry: Inquiry, question: Question) -> dict[str, Any]:
+def request(inquiry: Consultation, question: Question) -> dict[str, Any]:
     """
     Return a question as Cedar is asked.
 
     >>> one = Question("read", "path", "src/a.py", {"access": "read"})
-    >>> request(Inquiry((one,), "main", "k3v", "9f2c", "00", "ab"), one)["resource"]
+    >>> request(Consultation((one,), "main", "k3v", "9f2c", "00", "ab"), one)["resource"]
     {'type': 'Path', 'id': 'src/a.py'}
     """
     return {

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from broker.opinions.question import Inquiry
+from broker.opinions.question import Consultation
 
 Said = Literal["allow", "refuse", "none"]
 
@@ -44,7 +44,7 @@ class Opinion(Protocol):
     def name(self) -> str:
         """How the configuration calls it."""
 
-    def ask(self, inquiry: Inquiry) -> Opined:
+    def ask(self, inquiry: Consultation) -> Opined:
         """Answer within the opinion's own deadline; never raises a ``BrokerError``."""
         ...
 

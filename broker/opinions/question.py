@@ -48,7 +48,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
+class Consultation:
     """
     All that is asked about one call.
 

@@ -69,6 +69,7 @@ RECEIPT: Final = Form(
             "permission",
             "redact",
             "result",
+            "revoke",
             "ticket",
         )
     ),

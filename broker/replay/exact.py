@@ -25,6 +25,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -32,20 +33,24 @@ from broker.agents.adapter import Adapter, Launch
 from broker.capture.alone import record
 from broker.capture.begin import Recorded
 from broker.capture.recording import Recording
+from broker.config import load_config
 from broker.errors import InputError, TraceError
 from broker.home import Home
 from broker.launch import run as launched
 from broker.launchwords import Streams
+from broker.replay.answering import Diverged, RecordedTrees, ResultsServer
 from broker.replay.forking import Fork
 from broker.replay.isolation import Isolation, cut_off
 from broker.replay.live import LiveModels
-from broker.replay.matching import KeptRequest
 from broker.replay.normal import Normal
-from broker.replay.playback import Playback, Played, tally
+from broker.replay.outcome import ReplayOutcome
+from broker.replay.playback import Playback
 from broker.replay.repository import repository
 from broker.replay.seen import SeenRun
 from broker.replay.serving import ReplayServer
+from broker.replay.translation.other import OtherModel, other_model
 from broker.replay.watching import NO_KEY, Replaying
+from broker.service.client import REPLAY_VARIABLE
 from broker.trace.about import Parent
 from broker.trace.manifest import Manifest
 from broker.trace.reader import RunReader
@@ -57,59 +62,6 @@ _WORD_BYTES: Final = 16
 _HEAD: Final = re.compile(r"(?:[0-9a-f]{40})?")  # empty: no commit yet
 
 Restore = Callable[[Path], str]
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOutcome:
-    """
-    What a replay came to.
-
-    ``code`` is how the agent ended, ``then`` how it had ended; ``rungs`` says how many requests
-    stood on which; ``left`` was recorded and not asked for; ``told`` are the first divergences.
-    """
-
-    run_id: str
-    isolation: Isolation
-    code: int
-    then: int | None
-    recorded: int
-    rungs: Mapping[int, int]
-    left: tuple[KeptRequest, ...]
-    told: tuple[Played, ...]
-    halted: str
-    live: int = 0
-    fork: Fork | None = None
-
-    @property
-    def reused(self) -> int:
-        """How many recorded answers were given again."""
-        return sum(count for rung, count in self.rungs.items() if rung < 4)
-
-    @property
-    def unmatched(self) -> int:
-        """How many requests had no recorded answer."""
-        return self.rungs.get(4, 0)
-
-    @property
-    def exact(self) -> bool:
-        """Whether every request was the same as then, and none is missing."""
-        return not self.unmatched and not self.left and self.rungs.get(1, 0) == self.reused
-
-    def holds(self, *, strict: bool = False, loose: bool = False) -> bool:
-        """
-        Whether the replay went as the run, as far as it was recorded.
-
-        With ``strict`` without any divergence; with ``loose`` also where something was live.
-        """
-        if strict:
-            return self.exact
-        return loose or (not self.unmatched and not self.left)
-
-    def __str__(self) -> str:
-        """In words, for the person."""
-        rungs = tally(sorted(self.rungs.items()))
-        live = f" live={self.live}" if self.live or self.fork else ""
-        return f"reused={self.reused}/{self.recorded} ({rungs}) unmatched={self.unmatched}{live}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +78,8 @@ class Again:
         loose: ask the model what nothing was recorded for.
         into: the folder that stands in for the workspace, and is kept; an empty or a new one. None
             for one that goes when the replay is over.
+        live_tools: run shells and MCP servers again, in place of giving their recorded results. A
+            fork always does.
     """
 
     reader: RunReader
@@ -134,6 +88,17 @@ class Again:
     fork: Fork | None = None
     loose: bool = False
     into: Path | None = None
+    live_tools: bool = False
+
+    @property
+    def offline(self) -> bool:
+        """Whether no model is asked."""
+        return self.fork is None and not self.loose
+
+    @property
+    def given(self) -> bool:
+        """Whether tools get their recorded results."""
+        return self.offline and not self.live_tools
 
 
 def replay(
@@ -156,30 +121,44 @@ def replay(
 
     Raises:
         InputError: the run cannot be played again; nothing was started.
+        CapabilityError: the other provider's key is missing; nothing was started.
         LaunchError: its command cannot be started.
         TraceError: it cannot be read, or the replay cannot be recorded.
     """
     manifest = again.reader.manifest
     command = _command(manifest.argv)
-    offline = again.fork is None and not again.loose
+    other = _other(again.fork, home, environ)
     scratch = _scratch(again.into)
+    place = Path(tempfile.mkdtemp(prefix="broker-results-"))
     try:
         if again.restore is not None:
             again.restore(scratch)
         lacks = _repository(manifest, scratch)
         if lacks and not quiet:
             Streams(stderr).say(lacks)
-        isolation = cut_off(scratch, manifest.cwd, network=offline)
+        isolation = cut_off(scratch, manifest.cwd, network=again.offline)
         here = manifest.cwd if isolation.in_place else os.path.realpath(scratch)
-        given = _environ(environ, here, offline=offline)
-        playing = _Playing(again, given, here)
+        # Another provider's model is asked by us, under a key that the agent does not get.
+        keyless = again.offline or other is not None
+        given = _environ(environ, here, offline=keyless)
+        if again.given:
+            given[REPLAY_VARIABLE] = os.fspath(place / "ask")
+        playing = _Playing(again, given, (here, scratch), other)
         words = [word.replace(manifest.cwd, here) for word in command]
         about = _About(home, given, Path(here), stderr, quiet)
         code = _start(words, again.session, playing, about)
         return playing.outcome(isolation, code)
     finally:
+        shutil.rmtree(place, ignore_errors=True)
         if again.into is None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _other(fork: Fork | None, home: Home, environ: Mapping[str, str]) -> OtherModel | None:
+    """Return the model of another provider that a fork names, if it names one."""
+    if fork is None or not fork.model:
+        return None
+    return other_model(fork.model, load_config(home.config).models, environ)
 
 
 def _repository(manifest: Manifest, scratch: Path) -> str:
@@ -209,17 +188,24 @@ def _scratch(into: Path | None) -> Path:
 class _Playing:
     """The playback of one replay, and the recording that is made of it."""
 
-    def __init__(self, again: Again, environ: Mapping[str, str], here: str) -> None:
+    def __init__(
+        self,
+        again: Again,
+        environ: Mapping[str, str],
+        places: tuple[str, Path],
+        other: OtherModel | None = None,
+    ) -> None:
         self.manifest = again.reader.manifest
         self._again = again
         self._live = (
-            LiveModels(environ, again.fork.model if again.fork else "")
+            LiveModels(environ, again.fork.model if again.fork else "", other)
             if again.fork is not None or again.loose
             else None
         )
         self._sid = again.session.name if again.session is not None else ""
         self._home = environ.get("HOME", "")
-        self._here = here
+        self._here, self._scratch = places
+        self._ask = environ.get(REPLAY_VARIABLE, "")
         self._playback: Playback | None = None
         self._replaying: Replaying | None = None
 
@@ -270,8 +256,17 @@ class _Playing:
             lambda told: ReplayServer(playback, word, told, pass_on, loose=loose),
             live,
             loose=loose,
+            results=partial(self._results, here, there) if self._ask else None,
         )
         return self._replaying
+
+    def _results(self, here: Normal, there: Normal, diverged: Diverged) -> ResultsServer:
+        """Make what gives shells and MCP servers their recorded results."""
+        reader = self._again.reader
+        trees = RecordedTrees(reader, self._scratch if self._again.restore is not None else None)
+        made = ResultsServer(reader, Path(self._ask), (here, there), trees=trees, diverged=diverged)
+        made.bind()
+        return made
 
     def outcome(self, isolation: Isolation, code: int) -> ReplayOutcome:
         """Return what it came to."""
@@ -290,6 +285,8 @@ class _Playing:
             replaying.halted,
             replaying.live,
             self._again.fork,
+            None if replaying.results is None else replaying.results.tally,
+            "" if replaying.results is None else replaying.results.trees.lost,
         )
 
 

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler
 from typing import Final
 
 from broker.capture.upstream import ModelUpstream, connect
 from broker.replay.playback import KeptAnswer
+from broker.replay.translation.asking import ask_other
+from broker.replay.translation.other import OtherModel
 
 _HOP: Final = frozenset(
     (
@@ -39,11 +41,18 @@ class LiveModels:
     Args:
         environ: the agent's environment, for proxies and certificates.
         model: the name that is put in the place of every model's; "" leaves them.
+        other: a model of another provider, which is asked in the place of all of them.
+
+    ``told`` is told of each request that was translated.
     """
 
-    def __init__(self, environ: Mapping[str, str], model: str = "") -> None:
+    def __init__(
+        self, environ: Mapping[str, str], model: str = "", other: OtherModel | None = None
+    ) -> None:
         self.upstreams: Mapping[str, ModelUpstream] = {}
         self.model = model
+        self.other = other
+        self.told: Callable[[Mapping[str, object]], object] = lambda _: None
         self._environ = dict(environ)
 
     def pass_on(
@@ -61,6 +70,8 @@ class LiveModels:
         Returns:
             None once an answer was begun; else the answer that says why there is none.
         """
+        if self.other is not None:
+            return ask_other(self.other, self._environ, self.told, asked, (target, content))
         upstream = self.upstreams.get(name)
         if upstream is None:
             return _failed("the run that is played asked a model that this one does not")

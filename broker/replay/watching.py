@@ -21,6 +21,7 @@ from broker.agents.adapter import Adapter, Launch, Prepared
 from broker.capture.recording import Recording
 from broker.errors import TraceError
 from broker.events import Bus
+from broker.replay.answering import Diverged, ResultsServer
 from broker.replay.live import LiveModels
 from broker.replay.matching import NAMES
 from broker.replay.playback import Played
@@ -39,6 +40,8 @@ class Replaying:
         make: makes the server, once it is known who is told of what is matched.
         live: the models themselves; None where nothing leaves.
         loose: what is not matched is live, and does not end the agent.
+        results: makes what gives tools their recorded results, once it is known who is told of
+            those that are not on record; None where tools run.
     """
 
     def __init__(
@@ -48,11 +51,15 @@ class Replaying:
         live: LiveModels | None = None,
         *,
         loose: bool = False,
+        results: Callable[[Diverged], ResultsServer] | None = None,
     ) -> None:
         self.recording = recording
         self.halted = ""
         self._server = make(self._told)
+        self.results = None if results is None else results(self._result)
         self._live = live
+        if live is not None:
+            live.told = self._translated
         self._loose = loose
         self._lock = threading.Lock()
 
@@ -94,6 +101,8 @@ class Replaying:
     def start(self, bus: Bus) -> None:
         """Begin to answer and to record; the agent's process has been made."""
         self._server.start()
+        if self.results is not None:
+            self.results.start()
         self.recording.start(bus)
 
     def lost(self) -> str | None:
@@ -109,10 +118,14 @@ class Replaying:
     def end(self, *, quiet: bool) -> None:
         """Write what is left, and say what there is of it."""
         self._server.close()
+        if self.results is not None:
+            self.results.close()
         self.recording.end(quiet=quiet)
 
     def _told(self, asked: str, played: Played) -> None:
         match = played.match
+        if self.results is not None and match.kept is not None and played.answer is not None:
+            self.results.trees.asked(match.kept.seq)
         if played.aside and played.answer is not None:
             return
         if match.rung == 1 and played.answer is not None:
@@ -130,3 +143,14 @@ class Replaying:
         if played.answer is None and not self._loose:
             with self._lock:
                 self.halted = self.halted or f"divergence at `{asked}`: {match.why}"
+
+    def _result(self, kind: str, rung: int, seq: int, why: str) -> None:
+        """Tell of a tool's result that is not the recorded one, or not on record."""
+        attrs = {"kind": kind, "severity": NAMES[rung], "expected": seq, "why": why}
+        with suppress(TraceError):
+            self.recording.event("divergence", attrs)
+
+    def _translated(self, attrs: Mapping[str, object]) -> None:
+        """Tell of a request that another provider's model was asked."""
+        with suppress(TraceError):
+            self.recording.event("note", attrs)

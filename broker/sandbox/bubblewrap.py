@@ -26,16 +26,17 @@ _UNSHARED: Final = (
 )
 
 
-def options(walled: Walled, *, info: int | None = None) -> list[str]:
+def options(walled: Walled, *, info: int | None = None, networked: bool = False) -> list[str]:
     """
     Return the options of ``bwrap``, without the program's name and without the command.
 
     Args:
         walled: the run.
         info: the descriptor that ``bwrap`` tells the first process's number on.
+        networked: it is started in a network of the run's own already.
     """
     found = [*_UNSHARED]
-    if not walled.plan.free:
+    if not walled.plan.free and not networked:
         found.append("--unshare-net")
     if info is not None:
         found += ["--info-fd", str(info)]
@@ -45,6 +46,10 @@ def options(walled: Walled, *, info: int | None = None) -> list[str]:
     for place, folder in hidden:
         found += ["--perms", "0700", "--tmpfs", place] if folder else ["--ro-bind", NULL, place]
     for place in walled.handed:
+        found += ["--ro-bind", place, place]
+    for place in walled.lent:
+        found += ["--bind", place, place]
+    for place in walled.kept:
         found += ["--ro-bind", place, place]
     for place in walled.sockets:
         found += ["--bind", place, place]

@@ -61,12 +61,17 @@ def _opens(path: str, flags: int) -> bool:
 
 
 def _makes(folder: str) -> bool:
-    """Whether no wall refuses a file without a name in a folder; it is gone when it is closed."""
+    """Whether no wall refuses a new file in a folder; it is gone again when this returns."""
+    nameless = getattr(os, "O_TMPFILE", 0)  # where the kernel has none, the file has a name
+    place = folder if nameless else f"{folder}/.broker-canary-{os.getpid()}"
+    flags = nameless or os.O_CREAT | os.O_EXCL
     try:
-        fd = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        fd = os.open(place, flags | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except OSError as error:
         return error.errno not in _HELD
     os.close(fd)
+    if not nameless:
+        os.unlink(place)
     return True
 
 

@@ -80,11 +80,9 @@ def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
         own_spaces(libc)
     listeners = {}
     for host, port in order["listen"]:
-        listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-        listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(128)
-        listeners[str(port)] = listener
+        listeners[str(port)] = _listening(host, port)
+    for port, fd in order.get("opened", {}).items():
+        listeners[port] = _socket.socket(fileno=fd)
     for port, path in order["shown"].items():
         listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         listener.bind(path)
@@ -98,6 +96,8 @@ def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
         hard = resource.getrlimit(kind)[1]
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (least, least))
+    if order["profiled"]:
+        return listeners  # the walls stood before we were started, and the rest is of Linux
     landlock.no_new_privileges()
     _give_up(libc)
     if order["landlock"]:
@@ -108,6 +108,40 @@ def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
         seccomp.load(machine, **order["filter"])
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     return listeners
+
+
+def _listening(host: str, port: int) -> _socket.socket:
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    listener.listen(128)
+    return listener
+
+
+def before(fd: int, engine: list[str]) -> None:
+    """
+    Listen in a network of our own, and become the engine that builds the other walls in it.
+
+    A port below 1024 is for whoever has rights in the network's own user name space. Whoever made
+    it has them; within the engine's walls, which lie in another one, nobody does.
+    """
+    with os.fdopen(os.dup(fd), "r+b") as stream:
+        order = marshal.load(stream)  # noqa: S302 - written by the broker that started us
+        try:
+            own_spaces(ctypes.CDLL(None, use_errno=True), CLONE_NEWNET)
+            held = {str(port): _listening(host, port) for host, port in order.pop("listen")}
+        except OSError as error:
+            os.write(order["status"], marshal.dumps({"broken": f"{type(error).__name__}: {error}"}))
+            os._exit(FAILED)
+        opened = {port: each.detach() for port, each in held.items()}
+        for each in opened.values():
+            os.set_inheritable(each, True)
+        stream.seek(0)
+        stream.truncate()
+        stream.write(marshal.dumps({**order, "listen": [], "opened": opened}))
+        stream.flush()
+        stream.seek(0)
+    os.execv(engine[0], engine)  # noqa: S606 - the engine
 
 
 def own_spaces(libc: ctypes.CDLL, spaces: int = CLONE_NEWNET | CLONE_NEWIPC) -> None:
@@ -192,7 +226,8 @@ def _become(order: dict[str, Any]) -> None:
             signal.signal(number, signal.SIG_DFL)
         for number in order["ignored"]:
             signal.signal(number, signal.SIG_IGN)
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ALL)
         _enter(order["cwd"])
         os.closerange(3, 1 << 20)

@@ -39,6 +39,7 @@ from broker.sandbox.egress import Egress
 from broker.sandbox.machine import CGROUPS, Machine, look
 from broker.sandbox.needs import needs_of
 from broker.sandbox.plan import guarded, make_plan
+from broker.sandbox.showing import ShownPorts
 from broker.sandbox.system import hidden, readable
 from broker.sandbox.tree import listing
 from broker.sandbox.walled import Needs, Walled, handed_over
@@ -121,7 +122,7 @@ class Sandbox:
         self._heard: Heard = lambda _: None
         self._scratch: Path | None = None
         self._egress: Egress | None = None
-        self._shown: engines.ShownPorts | None = None
+        self._shown: ShownPorts | None = None
         self._group: ControlGroup | None = None
         self._until: int | None = None
         self._began_s = 0.0
@@ -207,8 +208,8 @@ class Sandbox:
         needs = replace(needs, hosts=tuple(dict.fromkeys((*needs.hosts, *it.hosts))))
         machine = self._engines()
         walled = self._walled(session, needs, launch, it)
-        if self._wanted.ports:
-            self._shown = engines.ShownPorts(walled, self._wanted.ports)
+        if self._wanted.ports and not machine.profiler:  # whose loopback is the person's own
+            self._shown = ShownPorts(walled, self._wanted.ports)
             self._shown.bind()
         if walled.plan.writes is not None:
             # Looked at before anything runs within: what is made at once was made there too.
@@ -268,6 +269,8 @@ class Sandbox:
             tuple(place for place in closed if place not in kept),
             (*handed_over(launch.folder, self._before), *self._shown_too),
             (*sockets, *self._shared_too),
+            _there(launch.folder, needs.lent),
+            _there(launch.folder, needs.kept),
         )
 
     def _try(
@@ -353,6 +356,10 @@ class Sandbox:
     def _note(self, session: Session, text: str) -> None:
         with suppress(StoreError):
             session.note(text, source=SOURCE)
+
+
+def _there(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(place) for name in names if (place := folder / name).exists())
 
 
 def _guarded_in(walled: Walled) -> list[str]:

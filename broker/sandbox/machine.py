@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from broker.sandbox import landlock, seccomp
+from broker.sandbox import landlock, seatbelt, seccomp
 from broker.sandbox.bubblewrap import NAME
 
-Engine = Literal["bubblewrap", "landlock"]
+Engine = Literal["bubblewrap", "landlock", "seatbelt"]
 CGROUPS: Final = Path("/sys/fs/cgroup")
 _DEADLINE_S: Final = 10
 _TRY: Final = (
@@ -37,13 +37,14 @@ class Machine:
 
     ``landlock`` is the kernel's ABI, 0 for none. ``filters`` says whether calls can be filtered.
     ``spaces`` says whether a user and a network name space can be made without bubblewrap; None
-    while nobody has tried.
+    while nobody has tried. ``profiler`` is macOS's own program, and there alone.
     """
 
     bwrap: str
     landlock: int
     spaces: bool | None
     filters: bool
+    profiler: str = ""
 
     def engines(self) -> tuple[Engine, ...]:
         """Return the engines that can be tried, the stronger one first."""
@@ -52,13 +53,16 @@ class Machine:
             found.append("bubblewrap")
         if self.filters and self.landlock:
             found.append("landlock")
+        if self.profiler:
+            found.append("seatbelt")
         return tuple(found)
 
 
 def look(path: str | None = None) -> Machine:
     """Return what this machine gives, without trying what a start would try anyway."""
     if sys.platform != "linux":
-        return Machine("", 0, False, False)
+        given = shutil.which(seatbelt.NAME, path=path) if sys.platform == "darwin" else None
+        return Machine("", 0, False, False, given or "")
     bwrap = shutil.which(NAME, path=path) or ""
     abi = landlock.abi()
     return Machine(bwrap, abi, None, seccomp.machine_known(platform.machine()))

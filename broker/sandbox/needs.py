@@ -4,7 +4,8 @@ What the agents that are proved to work within the walls need for themselves.
 Decided here: which agents these are, and for each its own folders and its model's hosts. Not
 decided here: how they are given (``walled``). What an agent reads when it starts again (its
 settings, plugins, hooks) is read-only, since a tool within the same walls could write it; what it
-keeps of a conversation is writable; all else is private to the run and gone with it.
+keeps of a conversation is writable, where that is a folder or one file: a file of a database has
+others beside it, and would be broken without them. All else is private to the run and gone with it.
 
 Rules a maintainer keeps: an agent stands here only when a test runs the real one within the
 walls; a way of reaching a model that is not known here gives None, so that ``auto`` leaves the
@@ -22,6 +23,8 @@ from broker.agents.adapter import Plain
 from broker.agents.claude.hook import NAME as CLAUDE
 from broker.agents.claude.settings import config_folder, truthy
 from broker.agents.codex.hook import NAME as CODEX
+from broker.agents.models import ANTHROPIC, GEMINI, OPENAI
+from broker.agents.settingsfile import read_settings
 from broker.hosts import UrlError, read_url
 from broker.limits import MAX_SETTINGS_BYTES
 from broker.sandbox.walled import Needs
@@ -44,6 +47,26 @@ _CODEX_READS: Final = (
 _CODEX_WRITES: Final = (
     *("auth.json", "sessions", "archived_sessions", "history.jsonl", "installation_id"),
 )
+_QWEN_READS: Final = (
+    *("settings.json", ".env", "QWEN.md", "extensions", "agents", "skills", "commands", "rules"),
+    *("trustedFolders.json", "output-language.md", "installation_id"),
+)
+_GEMINI_READS: Final = (
+    *("settings.json", ".env", "GEMINI.md", "extensions", "agents", "skills", "commands"),
+    *("trustedFolders.json", "policies", "installation_id"),
+)
+_OPENCODE_READS: Final = (
+    *("config.json", "opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command"),
+    *("commands", "plugin", "plugins", "skill", "skills", "themes", "tool", "tools", "modes"),
+)
+_PI_READS: Final = (
+    *("settings.json", "models.json", "AGENTS.md", "SYSTEM.md", "prompts", "skills", "themes"),
+    *("keybindings.json", "extensions", "tools", "bin"),
+)
+_COPILOT_READS: Final = (
+    *("settings.json", "config.json", "mcp-config.json", "hooks", "agents", "skills", "plugins"),
+    *("installed-plugins", "permissions-config.json", "copilot-instructions.md", "pkg"),
+)
 
 
 def needs_of(agent: str, environ: Mapping[str, str]) -> Needs | None:
@@ -52,7 +75,7 @@ def needs_of(agent: str, environ: Mapping[str, str]) -> Needs | None:
 
     >>> needs_of("claude-code", {"HOME": "/h"}).hosts[0]
     'api.anthropic.com'
-    >>> needs_of("gemini-cli", {}) is None
+    >>> needs_of("aider", {}) is None
     True
     """
     found = _AGENTS.get(agent)
@@ -102,11 +125,146 @@ def _codex(environ: Mapping[str, str]) -> Needs | None:
     )
 
 
+def _qwen(environ: Mapping[str, str]) -> Needs | None:
+    from broker.agents.qwen.launch import config_folder  # noqa: PLC0415  one agent is started
+
+    folder = config_folder(environ)
+    settings = read_settings(folder / "settings.json")[0]
+    base = environ.get("OPENAI_BASE_URL") or _part(settings, "security", "auth").get("baseUrl")
+    if not isinstance(base, str) or _part(settings, "modelProviders"):
+        return None
+    return Needs(
+        (str(folder),),
+        _in(folder, _QWEN_READS),
+        _in(folder, ("projects", "history", "todos")),
+        tuple(_hosts([base])),
+    )
+
+
+def _gemini(environ: Mapping[str, str]) -> Needs | None:
+    from broker.agents.gemini.home import HOME_NAME  # noqa: PLC0415
+    from broker.agents.gemini.settings import FOLDER, home_of, read_settings  # noqa: PLC0415
+
+    folder = home_of(environ) / FOLDER
+    auth = _part(read_settings(folder / "settings.json"), "security", "auth").get("selectedType")
+    if auth != "gemini-api-key" and (auth or not environ.get("GEMINI_API_KEY")):
+        return None
+    # Its home is one of the run's own, with links to what the person has.
+    return Needs(
+        (str(folder),),
+        _in(folder, _GEMINI_READS),
+        _in(folder, ("tmp", "history")),
+        tuple(_hosts([environ.get("GOOGLE_GEMINI_BASE_URL") or GEMINI])),
+        lent=(f"{HOME_NAME}/{FOLDER}",),
+        kept=(f"{HOME_NAME}/{FOLDER}/settings.json",),
+    )
+
+
+def _opencode(environ: Mapping[str, str]) -> Needs | None:
+    from broker.agents.opencode.settings import folders, providers  # noqa: PLC0415
+
+    home = Path(environ.get("HOME") or "/")
+    data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share") / "opencode"
+    state = Path(environ.get("XDG_STATE_HOME") or home / ".local/state") / "opencode"
+    urls = [options.get("baseURL") for options in providers(environ).values()]
+    hosts = _models(environ, urls)
+    if not hosts:
+        return None
+    own = folders(environ)
+    return Needs(
+        (*map(str, own), str(data), str(state)),
+        tuple(place for folder in own for place in _in(folder, _OPENCODE_READS)),
+        _in(data, ("auth.json", "storage", "snapshot")),
+        hosts,
+    )
+
+
+def _pi(environ: Mapping[str, str]) -> Needs | None:
+    from broker.agents.pi.model import folder_of  # noqa: PLC0415
+
+    folder = folder_of(environ)
+    providers = _part(read_settings(folder / "models.json")[0], "providers")
+    urls = [entry.get("baseUrl") for entry in providers.values() if isinstance(entry, dict)]
+    hosts = _models(environ, urls)
+    if not hosts:
+        return None
+    return Needs(
+        (str(folder),), _in(folder, _PI_READS), _in(folder, ("auth.json", "sessions")), hosts
+    )
+
+
+def _copilot(environ: Mapping[str, str]) -> Needs | None:
+    from broker.agents.copilot.settings import user_folder  # noqa: PLC0415
+
+    base = environ.get("COPILOT_PROVIDER_BASE_URL")
+    if not base:
+        return None  # GitHub gives its models, at addresses that nobody here has tried
+    folder = user_folder(environ)
+    return Needs(
+        (str(folder),),
+        _in(folder, _COPILOT_READS),
+        _in(folder, ("session-state",)),
+        tuple(_hosts([base])),
+    )
+
+
+def _cline(environ: Mapping[str, str]) -> Needs | None:
+    from broker.agents.cline.home import data_folder, user_folder  # noqa: PLC0415
+
+    folder, data = user_folder(environ), data_folder(environ)
+    found = read_settings(data / "settings" / "providers.json")[0]
+    name = found.get("lastUsedProvider")
+    settings = _part(found, "providers", str(name), "settings")
+    known = {"anthropic": ANTHROPIC, "openai-native": OPENAI}
+    base = settings.get("baseUrl") or known.get(str(name))
+    if not isinstance(base, str) or not settings.get("apiKey"):
+        return None  # asked by a sign-in
+    return Needs(
+        (str(folder), str(data)),
+        (*_in(folder, ("rules", "skills", "workflows")), *_in(data, ("settings",))),
+        _in(data, ("sessions", "db", "tasks", "state")),
+        tuple(_hosts([base])),
+    )
+
+
 _AGENTS: Final[Mapping[str, Callable[[Mapping[str, str]], Needs | None]]] = {
     Plain.name: _plain,
     CLAUDE: _claude,
     CODEX: _codex,
+    "qwen-code": _qwen,
+    "gemini-cli": _gemini,
+    "opencode": _opencode,
+    "pi": _pi,
+    "copilot-cli": _copilot,
+    "cline": _cline,
 }
+
+# The variables that hold a key for a model's maker, and where that one is asked.
+_KEYED: Final = {
+    "ANTHROPIC_API_KEY": ANTHROPIC,
+    "OPENAI_API_KEY": OPENAI,
+    "GEMINI_API_KEY": GEMINI,
+    "GOOGLE_GENERATIVE_AI_API_KEY": GEMINI,
+}
+
+
+def _models(environ: Mapping[str, str], given: Iterable[object]) -> tuple[str, ...]:
+    """Return the hosts that are configured, and those of the makers that there is a key for."""
+    urls = [url for url in given if isinstance(url, str)]
+    urls += [url for name, url in _KEYED.items() if environ.get(name)]
+    return tuple(dict.fromkeys(_hosts(urls)))
+
+
+def _in(folder: Path, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(str(folder / name) for name in names)
+
+
+def _part(settings: Mapping[str, object], *names: str) -> Mapping[str, object]:
+    """Return an object inside settings; an empty one where there is none."""
+    for name in names:
+        inner = settings.get(name)
+        settings = inner if isinstance(inner, dict) else {}
+    return settings
 
 
 def _hosts(urls: Iterable[str]) -> Iterator[str]:

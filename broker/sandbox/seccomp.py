@@ -73,18 +73,20 @@ _DENIED: Final[dict[str, tuple[int | None, int | None]]] = {
     "ioperm": (173, None),
     "vhangup": (153, 58),
 }
-# System V's shared memory, messages and semaphores, where no name space of their own holds them.
+# Shared memory, messages and semaphores, where no name space of their own holds them.
 _SEGMENTS: Final[dict[str, tuple[int | None, int | None]]] = {
     "shmget": (29, 194),
     "shmat": (30, 196),
     "msgget": (68, 186),
     "semget": (64, 190),
+    "mq_open": (240, 180),
 }
 _MACHINES: Final = {"x86_64": (0xC000_003E, 0), "aarch64": (0xC000_00B7, 1)}
 _CLONE: Final = (56, 220)
 _CLONE3: Final = 435
 _IOCTL: Final = (16, 29)
 _SOCKET: Final = (41, 198)
+_PRLIMIT: Final = (302, 261)
 
 _LOAD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 Line: TypeAlias = tuple[
@@ -99,7 +101,12 @@ def machine_known(machine: str) -> bool:
 
 
 def program(
-    machine: str, *, internet: bool = True, datagrams: bool = True, segments: bool = True
+    machine: str,
+    *,
+    internet: bool = True,
+    datagrams: bool = True,
+    segments: bool = True,
+    others: bool = True,
 ) -> bytes:
     """
     Return the filter as the kernel takes it: instructions of eight bytes.
@@ -108,7 +115,8 @@ def program(
         machine: the processor, as ``os.uname().machine`` names it.
         internet: let sockets of the internet be made.
         datagrams: let them be other ones than TCP's.
-        segments: let System V's shared memory, messages and semaphores be used.
+        segments: let shared memory, messages and semaphores without a file be used.
+        others: let a process set the limits of another one.
 
     Raises:
         KeyError: no filter is known for this processor.
@@ -126,6 +134,9 @@ def program(
         if number is not None:
             lines += [(_JEQ, number, 0, 1), _refuse()]
     lines += [(_JEQ, _CLONE3, 0, 1), _refuse(errno.ENOSYS)]
+    if not others:
+        lines += [(_JEQ, _PRLIMIT[column], 0, 4), (_LOAD, 16, 0, 0), (_JEQ, 0, 1, 0), _refuse()]
+        lines += [_ALLOWED]
     # Each of the following looks at one argument, and ends in an answer.
     lines += [
         *[(_JEQ, _CLONE[column], 0, 4), (_LOAD, 16, 0, 0), (_JSET, CLONE_NEW, 0, 1), _refuse()],
@@ -155,16 +166,18 @@ def _sockets(internet: bool, datagrams: bool) -> list[Line]:
     return [*lines, _refuse(errno.EAFNOSUPPORT)]
 
 
-def load(
-    machine: str, *, internet: bool = True, datagrams: bool = True, segments: bool = True
-) -> None:
+def load(machine: str, **choices: bool) -> None:
     """
     Load the filter into this thread, for good; ``no_new_privs`` must be set.
+
+    Args:
+        machine: the processor, as for ``program``.
+        choices: those of ``program``.
 
     Raises:
         OSError: the kernel refuses it.
     """
-    code = program(machine, internet=internet, datagrams=datagrams, segments=segments)
+    code = program(machine, **choices)
     holder = ctypes.create_string_buffer(code, len(code))
 
     class Program(ctypes.Structure):

@@ -29,7 +29,9 @@ class Needs:
 
     ``private`` are folders of its own that it finds empty but for ``reads`` and ``writes``, so
     that what else it makes there is gone with the run; ``files`` are put there, with their text.
-    ``hosts`` are patterns, as in a scope. ``environ`` is added to the environment.
+    ``hosts`` are patterns, as in a scope. ``environ`` is added to the environment. ``lent`` are
+    folders that an adapter made for the run, by their names in the session's folder, which the
+    agent writes to; the files named in ``kept`` it does not.
     """
 
     private: tuple[str, ...] = ()
@@ -38,6 +40,8 @@ class Needs:
     hosts: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    lent: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Walled:
     hidden: tuple[str, ...]
     handed: tuple[str, ...]  # read-only
     sockets: tuple[str, ...]
+    lent: tuple[str, ...] = ()  # folders in what is handed in, to be written
+    kept: tuple[str, ...] = ()  # files in what is lent, read-only again
 
     def absolute(self, place: str) -> str:
         """Return a place of the workspace as a path."""
@@ -128,20 +134,22 @@ def _places(paths: Sequence[str]) -> list[str]:
 
 def loopback(hosts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """
-    Return the addresses on the person's own machine that host patterns name with a port.
+    Return the addresses on the person's own machine that host patterns name.
 
     Inside of the network walls ``127.0.0.1`` is another machine, so such an address is carried
-    there by name.
+    there by name: by the one that is in the pattern, since the other may not be admitted. Without
+    a port it means those of plain and of encrypted HTTP, as in the gate.
 
-    >>> loopback(["127.0.0.1:8080", "example.com", "localhost:11434"])
-    (('127.0.0.1', 8080), ('127.0.0.1', 11434))
+    >>> loopback(["127.0.0.1:8080", "example.com", "localhost"])
+    (('127.0.0.1', 8080), ('localhost', 80), ('localhost', 443))
     """
-    found: dict[tuple[str, int], None] = {}
+    found: dict[int, str] = {}
     for pattern in map(check_host, hosts):
-        host, colon, port = pattern.rpartition(":")
-        if colon and host in ("127.0.0.1", "localhost"):
-            found["127.0.0.1", int(port)] = None
-    return tuple(found)
+        host, colon, port = pattern.partition(":")
+        if host in ("127.0.0.1", "localhost"):
+            for each in (int(port),) if colon else (80, 443):
+                found.setdefault(each, host)
+    return tuple((host, port) for port, host in found.items())
 
 
 def handed_over(folder: Path, before: Sequence[str]) -> tuple[str, ...]:

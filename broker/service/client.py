@@ -32,6 +32,9 @@ SOCKET_VARIABLE: Final = "BROKER_SOCKET"
 SESSION_VARIABLE: Final = "BROKER_SESSION"
 TICKET_VARIABLE: Final = "BROKER_TICKET"
 RECORDER_VARIABLE: Final = "BROKER_RECORDER"  # where a run is recorded; see `broker.capture.door`
+REPLAY_VARIABLE: Final = (
+    "BROKER_REPLAY"  # where results are asked for; see `broker.replay.answering`
+)
 TIMEOUT_S: Final = 60.0
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from broker.authorize import authorize
-from broker.budget import Counts
+from broker.budget import Counts, Limits
 from broker.calls import Call, Decision, TypedText
 from broker.caveats import Caveat, calls, tools, until
 from broker.conditions import Free, Values, empty, values
@@ -61,7 +61,12 @@ class Beside(TicketGuard):
     @property
     def counted(self) -> bool:
         """Whether the ticket that this one stands beside, or itself, limits the calls."""
-        return self.ticket.least is not None
+        return self.ticket.least is not None or self.budget.shared
+
+    @property
+    def limits(self) -> Limits:
+        """Those of the ticket that this one stands beside, and its own."""
+        return (*self._held.limits, *self.ticket.limits)
 
     def judge(self, call: Call, at: int | None, counts: Counts) -> Decision:
         """Return what is said of the call, given the counts of both tickets."""
@@ -69,9 +74,10 @@ class Beside(TicketGuard):
         if least is None or counts is None:
             return super().judge(call, at, counts)
         # One number says how far every limit is used up: what is left is what the least leaves.
-        limits = (*self._held.ticket.limits, *self.ticket.limits)
         left = min(
-            limit - used for limit, used in zip(limits, counts, strict=True) if limit is not None
+            limit - used
+            for limit, used in zip(self.limits, counts, strict=True)
+            if limit is not None
         )
         return super().judge(call, at, (least - left,))
 

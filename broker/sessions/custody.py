@@ -52,9 +52,9 @@ class Custody:
     ) -> None:
         self.root = root
         self._key = key
-        self._roots = {guard.ticket.id: guard for guard in (*replaced, root)}
+        self._roots = {guard.ticket.root_id: guard for guard in (*replaced, root)}
         self._guards = {i: self._of_tree(t) for i, t in (tickets or {}).items()}
-        self._guards |= self._roots
+        self._guards |= {guard.ticket.id: guard for guard in self._roots.values()}
         self._holders = dict(holders or {})
         self._admitted: dict[tuple[str, Call], TicketGuard] = {}
         self._beside: dict[str, TicketGuard] = {}
@@ -103,11 +103,11 @@ class Custody:
         """
         self.root = root
         self._holders.pop(FIRST, None)
-        self._roots[root.ticket.id] = self._guards[root.ticket.id] = root
+        self._roots[root.ticket.root_id] = self._guards[root.ticket.id] = root
 
     def judging(self, guard: TicketGuard) -> tuple[TicketGuard, ...]:
         """Return the guards that judge what a guard's ticket is used for: it, and the root."""
-        same = guard.ticket.root_id == self.root.ticket.id
+        same = guard.ticket.root_id == self.root.ticket.root_id
         return (guard,) if same else (guard, self.root)
 
     def held(self, actor: str) -> str | None:
@@ -136,7 +136,8 @@ class Custody:
 
     def _of_tree(self, ticket: Ticket) -> TicketGuard:
         root = self._roots.get(ticket.root_id)
-        if root is None:
+        # A root that another session handed over may be narrowed: what is above it is theirs.
+        if root is None or root.ticket.id not in ticket.line:
             raise InputError("the ticket belongs to no root of this session")
         return root.holding(ticket)
 

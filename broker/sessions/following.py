@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from broker.caveats import Caveat, calls
 from broker.errors import InputError, UnverifiableError
@@ -30,6 +31,7 @@ from broker.sessions.alive import running
 from broker.sessions.custody import FIRST
 from broker.sessions.ground import key_path
 from broker.sessions.past import Past
+from broker.sessions.revoking import Revocations
 from broker.ticket import session_key
 
 
@@ -71,13 +73,21 @@ def earlier_session(sid: str, home: Home) -> Earlier:
         if found is None:
             raise UnverifiableError(f"the key of session `{sid}` is gone: `broker key show`")
         key = found
-    past = Past(session_key(key.secret, sid))
+    past = Past(session_key(key.secret, sid), partial(session_key, key.secret))
     entries = []
     for entry in read_entries(receipts.path(sid), key, receipts.head_path(sid), sid=sid):
         past.take(entry.kind, entry.data, entry.at)
         entries.append(entry)
+    if past.shared:
+        raise InputError(
+            f"session `{sid}` counts its calls with others, so what is left is theirs as well: "
+            "type a scope"
+        )
     held = past.holders.get(FIRST)
     ticket = past.root() if held is None else past.tickets[held]
+    revoked = Revocations(home.revoked, receipts.key).of(ticket.line)
+    if revoked is not None:
+        raise InputError(f"session `{sid}` was revoked ({revoked.reason}): type a scope")
     spent = past.counts()
     left = [_left(link.id, caveat, spent) for link in ticket.links for caveat in link.caveats]
     return Earlier(

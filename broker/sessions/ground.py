@@ -17,10 +17,11 @@ import time
 from base64 import b32encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from broker.budget import MemoryBudget
+from broker.budgets.shared import SharedBudget
 from broker.calls import TypedText
 from broker.catalogs import Catalogs, load_catalogs
 from broker.config import load_config
@@ -47,9 +48,12 @@ from broker.sessions.alive import Alive
 from broker.sessions.checkpointfiles import checkpointer
 from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
+from broker.sessions.counting import SHARED, new_counts, past_counts
 from broker.sessions.custody import Custody
+from broker.sessions.handing import handed_over
 from broker.sessions.past import Past
 from broker.sessions.records import Data, intent_data, opening_data, ticket_data
+from broker.sessions.revoking import Revocations
 from broker.sessions.typedscope import POLICIES, typed_scope
 from broker.ticket import mint, session_key
 
@@ -57,6 +61,7 @@ LEVEL: Final = "signed"  # what a session promises of its receipt
 SID_BYTES: Final = 16
 
 Randomness = Callable[[int], bytes]
+Opinions = Sequence[OpinionSetting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class Ground:
     concealer: Concealer
     home: Home
     counsel: Counsel
+    revocations: Revocations
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -145,6 +151,7 @@ class Ground:
                 raise
             fault = error.message
         self.receipt.close()
+        self._close_counts()
         sealed = SessionSealed(at, self.receipt.sid, reason)
         fault = fault or self.checkpoints.end()  # of the ledger, with the row of this end
         if fault:
@@ -155,8 +162,13 @@ class Ground:
 
     def abandon(self) -> None:
         """Give the lock back and leave the rest to the next start."""
+        self._close_counts()
         self.checkpoints.stop()
         self.alive.drop()
+
+    def _close_counts(self) -> None:
+        if isinstance(self.custody.root.budget, SharedBudget):
+            self.custody.root.budget.close()
 
 
 def key_path(home: Home) -> Path:
@@ -191,12 +203,13 @@ def check_folders(home: Home) -> None:
         UnverifiableError: a folder belongs to another user, or others can write it, or one that
             holds records is a link.
     """
-    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger)
+    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger, home.revoked)
     for folder, what in (
         (home.state, "state folder"),
         (home.sessions, "folder of sessions"),
         (home.heads, "folder of heads"),
         (home.checkpoints, "folder of checkpoints"),
+        (home.revoked, "folder of revocations"),
         (home.config, "configuration folder"),
         (home.config / "catalogs", "folder of catalogs"),
         (home.config / POLICIES, "folder of policies"),
@@ -228,7 +241,8 @@ def begin(
     auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
-    opinions: Sequence[OpinionSetting] = (),
+    opinions: Opinions = (),
+    handed: str | None = None,
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -245,27 +259,39 @@ def begin(
     resolver = Resolver(workspace, catalogs, own=(*home.own(), *own, *files_of(asked)))
     finish(home)
     own_key(home, outside.randomness)
+    sid = new_sid(outside.randomness)
+    ticket_key, root = handed_over(handed, scope, load_key(key_path(home)), outside.randomness)
+    counts = new_counts(home, sid, "" if root is None else root.root_id)
     with steady(home):
         key = load_key(key_path(home))
-        sid = new_sid(outside.randomness)
         receipts = Receipts(home, key)
         folder = receipts.path(sid).parent
         alive = Alive.begin(folder)
-    ticket_key = session_key(key.secret, sid)
+    ticket_key = ticket_key or session_key(key.secret, sid)
     try:
         concealer = Concealer(conceal, folder, outside.randomness)
         typed = concealer.intent(intent_data(opened)) if opened else {}
-        ticket = mint(
+        digest = str(typed.get("digest", ""))
+        ticket = root or mint(
             scope.caveats,
             key=ticket_key,
             sid=sid,
             minted_at=at,
-            intent=str(typed.get("digest", "")),
+            intent=digest,
             nonce=outside.randomness(NONCE_BYTES).hex(),
         )
+        if root is None:
+            counts.begin(ticket.id)
         opening = {
             **opening_data(
-                agent, workspace, needs_enforcement, conceal, after, opinions=named(asked)
+                agent,
+                workspace,
+                needs_enforcement,
+                conceal,
+                after,
+                counts=SHARED if counts.shared else "",
+                joins="" if root is None else root.sid,
+                opinions=named(asked),
             ),
             "level": LEVEL,
         }
@@ -282,38 +308,22 @@ def begin(
         raise
     guard = TicketGuard(
         ticket,
-        MemoryBudget(),
+        counts,
         resolver,
         needs_enforcement=needs_enforcement,
         randomness=outside.randomness,
-        typed=TypedText(opened.line, ticket.intent) if opened is not None else None,
+        typed=TypedText(opened.line, digest) if opened is not None else None,
     )
     custody = Custody(guard, ticket_key)
     return Ground(
-        workspace,
-        catalogs,
-        resolver,
-        custody,
-        receipt,
-        checkpoints,
-        alive,
-        outside,
-        at,
-        concealer,
-        home,
-        Counsel(others, sid, outside.randomness),
-        opened,
+        workspace, catalogs, resolver, custody, receipt, checkpoints, alive, outside, at, concealer,
+        home, Counsel(others, sid, outside.randomness), Revocations(home.revoked, key), opened,
         scope.warnings,
-    )
+    )  # fmt: skip
 
 
 def again(
-    sid: str,
-    *,
-    home: Home,
-    own: Sequence[str],
-    outside: Outside,
-    opinions: Sequence[OpinionSetting] = (),
+    sid: str, *, home: Home, own: Sequence[str], outside: Outside, opinions: Opinions = ()
 ) -> Ground:
     """
     Rebuild what an unsealed session stood on; see ``Session.resume``.
@@ -323,10 +333,9 @@ def again(
         key = load_key(key_path(home))
         receipts = Receipts(home, key)
         alive = Alive.hold(receipts.path(sid).parent)
-    ticket_key = session_key(key.secret, sid)
     try:
         receipt = receipts.resume(sid, at=outside.clock())
-        past = Past(ticket_key)
+        past = Past(session_key(key.secret, sid), partial(session_key, key.secret))
         for entry in read_entries(receipts.path(sid), key, receipts.head_path(sid), sid=sid):
             past.take(entry.kind, entry.data, entry.at)
         ticket = past.root()
@@ -338,6 +347,7 @@ def again(
         check_still_there(past.opinions, asked)
         others = opinions_of(asked, workspace)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own, *files_of(asked)))
+        counts = past_counts(home, sid, past)
         checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
@@ -345,28 +355,18 @@ def again(
         raise
     guard = TicketGuard(
         ticket,
-        MemoryBudget(past.counts()),
+        counts,
         resolver,
         needs_enforcement=past.needs_enforcement,
         randomness=outside.randomness,
         typed=typed.get(ticket.id),
     )
     replaced = [guard.rooted(old, typed.get(old.id)) for old in past.replaced]
-    custody = Custody(guard, ticket_key, past.tickets, past.holders, replaced)
+    custody = Custody(guard, past.key, past.tickets, past.holders, replaced)
     return Ground(
-        workspace,
-        catalogs,
-        resolver,
-        custody,
-        receipt,
-        checkpoints,
-        alive,
-        outside,
-        past.at,
-        concealer,
-        home,
-        Counsel(others, sid, outside.randomness),
-    )
+        workspace, catalogs, resolver, custody, receipt, checkpoints, alive, outside, past.at,
+        concealer, home, Counsel(others, sid, outside.randomness), Revocations(home.revoked, key),
+    )  # fmt: skip
 
 
 def _checkpoints(

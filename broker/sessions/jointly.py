@@ -46,10 +46,16 @@ def check_all(
     first, *others = guards
     if not others:
         return first.check(call, at, witness=lambda decision: witness(decision, first))
-    counted = [guard.line for guard in guards if guard.counted]
-    line = tuple(dict.fromkeys(link for links in counted for link in links))
+    limits: dict[str, int | None] = {}
+    for guard in guards:
+        if guard.counted:
+            limits |= dict(zip(guard.line, guard.limits, strict=True))
+    line = tuple(limits)
+    by = first
 
     def judge(counts: Counts) -> Decision:
+        nonlocal by
+        by = first
         told = None if counts is None else dict(zip(line, counts, strict=True))
         allowed = None
         for guard in guards:
@@ -58,10 +64,18 @@ def check_all(
                 spent = tuple(told[link] for link in guard.line)
             decision = guard.judge(call, at, spent)
             if decision.refusal is not None:
-                return witness(decision, guard)
+                by = guard
+                return decision
             if allowed is None or decision.enforcement == "none":
                 allowed = decision
         assert allowed is not None  # noqa: S101 - there is at least one guard
-        return witness(allowed, first)
+        return allowed
 
-    return first.budget.settle(line, call.cost(), judge) if line else judge(None)
+    def witnessed(decision: Decision) -> Decision:
+        return witness(decision, by)
+
+    if not line:
+        return witnessed(judge(None))
+    return first.budget.settle(
+        line, call.cost(), judge, limits=tuple(limits.values()), witness=witnessed
+    )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.calls import TypedText
-from broker.errors import InputError
+from broker.errors import InputError, StoreError
 from broker.guard import NONCE_BYTES, TicketGuard
 from broker.intent import Intent, Intents, TypedLine
 from broker.scope import Scope, render
@@ -52,6 +52,10 @@ def replace_root(
     custody.check_room()
     typed = ground.concealer.intent(intent_data(opened))
     ticket = minted(ground, scope, typed, at)
+    try:
+        old.budget.begin(ticket.id)
+    except StoreError as error:
+        raise InputError(f"{error}; the scope is what it was") from error
     ground.write("intent", typed, at)
     ground.write("ticket", minted_data(ticket, render(scope.caveats), replaces=old.ticket.id), at)
     root = old.rooted(ticket, TypedText(opened.line, ticket.intent))

@@ -12,7 +12,7 @@ root takes the place of another only behind the typed line that it is bound to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker.budget import rebuilt
 from broker.errors import Break, InputError
@@ -28,15 +28,18 @@ class Past:
 
     Args:
         key: the session's ticket key.
+        key_of: gives that of another session, whose ticket this one may have been handed.
     """
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, key: bytes, key_of: Callable[[str], bytes] | None = None) -> None:
+        self.key, self._key_of = key, key_of
         self._root: Ticket | None = None
         self._debits: list[tuple[tuple[str, ...], int]] = []
         self.workspace = ""
         self.agent = ""
         self.needs_enforcement = False
+        self.shared = False  # its calls are counted with those of others
+        self.debit = 0  # the last one that is recorded, where they are
         self.conceal: tuple[str, ...] = ()
         self.opinions: dict[str, str] = {}  # who else had to allow, and where they were asked
         self.intents: dict[str, Mapping[str, object]] = {}  # of each root
@@ -62,12 +65,14 @@ class Past:
             self.needs_enforcement = data.get("needs_enforcement") is not False
             self.conceal = _conceal(data)
             self.opinions = _opinions(data)
+            self.shared = data.get("counts") == "shared"
+            self._joins(data)
         elif kind == "intent":
             self._line = data
         elif kind == "ticket":
-            self._mint(recorded_ticket(data, self._key), data)
+            self._mint(recorded_ticket(data, self.key), data)
         elif kind == "delegate" and data.get("decision") == "allow":
-            ticket = recorded_ticket(data, self._key)
+            ticket = recorded_ticket(data, self.key)
             self.tickets[ticket.id] = ticket
             holder = data.get("holder")
             if isinstance(holder, str):
@@ -90,6 +95,15 @@ class Past:
     def counts(self) -> dict[str, int]:
         """Return how many calls each link has spent."""
         return rebuilt(self._debits)
+
+    def _joins(self, data: Mapping[str, object]) -> None:
+        """Take the key that the session's tickets were made with, where another session has it."""
+        sid = data.get("joins")
+        if sid is None:
+            return
+        if not isinstance(sid, str) or self._key_of is None or not self.shared:
+            raise Break("schema", "the session joins one that cannot be told")
+        self.key = self._key_of(sid)
 
     def _mint(self, ticket: Ticket, data: Mapping[str, object]) -> None:
         if self._root is not None:
@@ -117,6 +131,10 @@ class Past:
         # A link that several of the tickets have was debited once.
         line = dict.fromkeys(link for each in found if each for link in each)
         self._debits.append((tuple(line), cost))
+        debit = data.get("debit", 0)
+        if type(debit) is not int or (self.shared and debit <= self.debit):
+            raise Break("schema", "a decision allows a call that shared counts do not know")
+        self.debit = debit
 
     def _line_of(self, name: str) -> tuple[str, ...] | None:
         """Return the links that a call under a ticket is debited to."""

@@ -66,6 +66,8 @@ def opening_data(
     after: Mapping[str, str] | None = None,
     *,
     opinions: Mapping[str, str] | None = None,
+    counts: str = "",
+    joins: str = "",
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -84,6 +86,10 @@ def opening_data(
         data["previous"] = dict(after)
     if opinions:
         data["opinions"] = [{"name": name, "of": told(of)} for name, of in opinions.items()]
+    if counts:
+        data["counts"] = counts
+    if joins:
+        data["joins"] = joins
     return data
 
 

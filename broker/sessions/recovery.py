@@ -28,6 +28,7 @@ from broker.receipt.ledger import MEND
 from broker.receipt.store import Receipts
 from broker.sessions.alive import abandoned
 from broker.sessions.checkpointfiles import checkpoint_file
+from broker.sessions.counting import settle_up
 
 _SEAL_IN_SIGHT: Final = b'","kind":"seal","n":'
 _SEAL_LINE_BYTES: Final = 1_024  # more than any authentic seal line
@@ -86,6 +87,7 @@ def _seal(home: Home, receipts: Receipts, sid: str, clock: Callable[[], int], bo
             receipt.seal("abandoned", at=clock())
         finally:
             receipt.close()
+        return settle_up(home, receipts, sid)
     except Break as error:
         return f"its receipt does not verify ({error}): see `broker receipt {sid} --verify`"
     except StoreError as error:
@@ -94,7 +96,6 @@ def _seal(home: Home, receipts: Receipts, sid: str, clock: Callable[[], int], bo
         return "" if known else str(error)
     except BrokerError as error:
         return str(error)
-    return ""
 
 
 def _sign_sealed(receipts: Receipts, sid: str, book: Book, file: CheckpointFile) -> None:

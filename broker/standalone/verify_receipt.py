@@ -18,7 +18,7 @@ from typing import Any
 LEVELS = ("chain", "mac", "signed", "anchored")
 CLOSINGS = ("complete", "interrupted", "disk-full", "abandoned")
 KINDS = ("open", "intent", "ticket", "delegate", "decision", "permission", "result", "note",
-         "dropped", "recover", "redact", "seal")
+         "dropped", "recover", "redact", "revoke", "seal")
 FIELDS = {"data": dict, "n": int, **dict.fromkeys(("at", "kid", "kind", "prev", "sid", "sig"), str)}
 MAX_LINE, MAX_NOTE, MAX_PROOF, YOUNG = 2**20, 2**18, 2**21, 64  # bytes, bytes, bytes, lines
 P, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493

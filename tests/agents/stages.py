@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -180,6 +181,18 @@ class CopilotStage(Stage):
         }
 
 
+def nothing_to_install(folder: Path) -> None:
+    """
+    Have opencode take a folder of its configuration for one that its packages lie in already.
+
+    Else it fetches some thirty of them for each test, before anything else, and waits for a
+    registry that may be slow. Nothing of them is needed: our plugins import none.
+    """
+    (folder / "node_modules").mkdir(parents=True, exist_ok=True)
+    had = {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}
+    (folder / "package-lock.json").write_text(json.dumps({"packages": had}))
+
+
 class OpencodeStage(Stage):
     """A stage with opencode on it; ``settings`` are added to the person's."""
 
@@ -206,7 +219,8 @@ class OpencodeStage(Stage):
             "permission": "allow",
             **self.settings,
         }
-        self.write("user/CONFIG/opencode/opencode.json", settings)
+        file = self.write("user/CONFIG/opencode/opencode.json", settings)
+        nothing_to_install(file.parent)
 
     def command(self, model: LoopbackModel, arguments: Sequence[str], **more: Any) -> list[str]:
         """Return the command of a headless run."""

@@ -22,6 +22,7 @@ from broker.agents.plugin import Plugged
 from broker.loopback.script import Say
 from broker.loopback.server import LoopbackModel
 from tests.agents.stage import installed
+from tests.agents.stages import nothing_to_install
 from tests.runkit import finished, start
 from tests.sessionkit import Bench, bench
 
@@ -117,8 +118,9 @@ def opencode(url: str, user: Path) -> tuple[list[str], dict[str, str]]:
         "models": {"s": {"tool_call": True}},
     }
     settings = {"provider": {"s": provider}, "enabled_providers": ["s"], "model": "s/s"}
-    (user / ".config/opencode").mkdir(parents=True)
-    (user / ".config/opencode/opencode.json").write_text(json.dumps(settings))
+    folder = user / ".config/opencode"
+    nothing_to_install(folder)
+    (folder / "opencode.json").write_text(json.dumps(settings))
     return ["run", "--title", "x", SAID], {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
 

@@ -31,10 +31,9 @@ export const Rewriter = async () => ({
   },
 })
 """
-STARTED = """
-import fs from "node:fs"
-export const Theirs = async () => { fs.writeFileSync("started.txt", ""); return {} }
-"""
+# What an `opencode.json` may say that starts a program.
+STARTS = {"type": "local", "command": ["touch", "started.txt"]}
+HANDLES = {"command": ["touch", "started.txt"], "extensions": [".py", ".txt"]}
 bash = OPENCODE.shell
 
 
@@ -59,18 +58,22 @@ def test_a_path_is_relative_to_where_the_run_starts(stage: OpencodeStage) -> Non
 
 
 def test_what_the_workspace_brings_is_left_out(stage: OpencodeStage) -> None:
-    """Its plugins do not run, its settings open nothing, and its instructions are read as text."""
-    stage.write("ws/.opencode/plugin/theirs.js", STARTED)
-    theirs = stage.write("theirs.mjs", STARTED)
-    settings = {"plugin": [theirs.as_uri()], "permission": {"bash": "allow"}}
+    """Its settings open and start nothing, and its instructions are read as text."""
+    settings = {
+        "permission": {"bash": "allow"},
+        "mcp": {"x": STARTS},
+        "formatter": {"x": HANDLES},
+        "lsp": {"x": HANDLES},
+    }
     stage.write("ws/opencode.json", json.dumps(settings))
     stage.write("ws/AGENTS.md", "the workspace's own words\n")
     code, _, err = stage.run(
-        {"main": [Use([bash("echo x > sh.txt")]), Say("done")]}, scope=["tools=read"]
+        {"main": [Use([bash("sleep 6")]), Use([bash("echo x > sh.txt")]), Say("done")]},
+        scope=["tools=bash", "calls=1"],
     )
     assert code == 0, err
     assert not (stage.workspace / "started.txt").exists()
-    assert stage.decisions() == [("bash", "refuse", "tools")]
+    assert stage.decisions() == [("bash", "allow", ""), ("bash", "refuse", "calls")]
     assert any("the workspace's own words" in text for text in stage.asked)
 
 

@@ -145,6 +145,9 @@ CASES = {
 }
 
 
+SHELLS_SEEN = ("claude", "gemini", "qwen")
+
+
 def _play(stage: Stage, case: Case) -> dict[str, Any]:
     """Record a run, and play it again without its model."""
     with LoopbackModel(case.script(stage)) as model:
@@ -173,10 +176,17 @@ def test_an_agent_is_played_again_without_its_model(name: str, tmp_path: Path) -
     """Every request is met, none is missing, and the person's workspace is left as it was."""
     case = CASES[name]
     found = _play(case.make(tmp_path), case)
-    print(name, {key: found[key] for key in ("recorded", "rungs", "unmatched", "not_asked")})
+    print(
+        name,
+        {key: found[key] for key in ("recorded", "rungs", "unmatched", "not_asked", "results")},
+    )
     print(*(each["why"] for each in found["divergences"]), sep="\n")
     assert found["unmatched"] == 0, found
     assert found["not_asked"] == [], found
     assert found["reused"] == found["recorded"] >= 4
     assert found["isolation"]["level"] == "namespace"
     assert found["untouched"]
+    results = found["results"]
+    assert results["refused"] == [], results
+    if name in SHELLS_SEEN:  # whose shells are found by name: see docs/recording-world.md
+        assert results["shell"]["served"] == results["shell"]["recorded"] == 1, results

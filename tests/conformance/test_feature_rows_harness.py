@@ -1,4 +1,4 @@
-"""Every row of a harness's features has tests, and they are there."""
+"""Every row of the harness's and the recorder's features has tests that are there, or a reason."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS = {*range(10, 16), *range(23, 30), 31, *range(32, 54)}
+ROWS = {*range(10, 16), *range(23, 30), 31, *range(32, 81)}
+WITHOUT = {61, 62, 64, 70, 73, 74, 75}  # not there, each with its reason
 ROW = re.compile(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 
 
 def shown() -> dict[int, list[str]]:
     """Return the tests that the page names for each row."""
     page = (ROOT / "docs/features.md").read_text(encoding="utf-8")
-    return {int(no): re.findall(r"`([^`]+)`", tests) for no, tests in ROW.findall(page)}
+    return {int(no): re.findall(r"`([^`]+::[^`]+)`", tests) for no, tests in ROW.findall(page)}
 
 
 def named_in(name: str) -> set[str]:
@@ -28,9 +29,9 @@ def test_every_row_is_shown_by_tests_that_are_there() -> None:
     """No row is missing, and no test that a row names has gone."""
     rows = shown()
     assert set(rows) == ROWS
+    assert {no for no, names in rows.items() if not names} == WITHOUT
     files: dict[str, set[str]] = {}
     for no, names in rows.items():
-        assert names, f"row {no} names no test"
         for name in names:
             file, _, test = name.partition("::")
             found = files.setdefault(file, named_in(file))

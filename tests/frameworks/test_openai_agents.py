@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from broker.errors import BrokerError, InputError
 from broker.frameworks.openai_agents import HeldAgent, hold
 from broker.testing.frameworks import AdapterSuite, Trial, Trials
 from broker.testing.stage import SAID, Ask, Drive, Stage
+from tests.frameworks.pages import run_section
 
 pytestmark = pytest.mark.framework
 
@@ -221,3 +223,10 @@ class TestWhatCannotBeHeld(Trials):
 
         with pytest.raises(InputError, match="a `Other` cannot be held"):
             hold(Other("x"))
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """What the documentation shows of this SDK runs, and its calls are decided."""
+    asks = [Ask("read", {"path": path}, path) for path in ("src/a.py", "/etc/hostname")]
+    names: dict[str, object] = {"model": scripted([asks])}
+    assert run_section("OpenAI Agents SDK", names, tmp_path) == ["read allow", "read paths"]

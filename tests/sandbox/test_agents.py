@@ -13,11 +13,12 @@ from broker.loopback.script import Say, Use
 from tests import runkit
 from tests.agents import test_claude_code as claude
 from tests.agents.stages import CodexStage
-from tests.agents.tongues import CODEX
+from tests.agents.tongues import CLINE, CODEX, COPILOT, GEMINI, OPENCODE, PI, QWEN, Tongue
 from tests.sandboxkit import needed
 
 pytestmark = [pytest.mark.agent, pytest.mark.timeout(180)]
 
+OTHERS = (GEMINI, QWEN, COPILOT, OPENCODE, PI, CLINE)
 SCOPE = ("tools=Bash,Read,Write", "paths=src/**")
 SCRIPT = "echo made > src/made.txt; cat {key}; cat {secret}; echo x > {secret}; curl -s http://a.example/"
 
@@ -44,13 +45,15 @@ def outside(root: Path) -> tuple[Path, str]:
     return secret, SCRIPT.format(key=root / "home/data/keys/*", secret=secret)
 
 
-def check(told: str, root: Path, entries: list[tuple[str, dict[str, Any]]]) -> None:
+def check(
+    told: str, root: Path, entries: list[tuple[str, dict[str, Any]]], shell: str = "Bash"
+) -> None:
     """Check that the shell worked inside, reached nothing outside, and was held by the kernel."""
     assert (root / "ws/src/made.txt").read_text() == "made\n"
     assert (root / "secret.txt").read_text() == "SECRET\n"
     assert "SECRET" not in told
     assert "refused (hosts)" in told
-    decisions = [d for kind, d in entries if kind == "decision" and d["tool"] == "Bash"]
+    decisions = [d for kind, d in entries if kind == "decision" and d["tool"] == shell]
     assert [d["enforcement"] for d in decisions] == ["kernel"]
 
 
@@ -100,3 +103,17 @@ def test_codex(tmp_path: Path) -> None:
     check(stage.results["main-0-0"].text, tmp_path, stage.entries())
     config = (stage.user / ".codex/config.toml").read_text()
     assert config.startswith("\nmodel_provider")
+
+
+@pytest.mark.parametrize("tongue", OTHERS, ids=lambda tongue: tongue.name)
+def test_the_others(tmp_path: Path, walled: bool, tongue: Tongue) -> None:
+    """Each works, talks to its model, and its shell is held to the ticket by the kernel."""
+    stage = tongue.on(tmp_path)
+    _, script = outside(tmp_path)
+    code, out, err = stage.run(
+        {"main": [Use([tongue.shell(script)]), Say("done")]},
+        *tongue.options(str(stage.workspace)),
+        scope=[tongue.scope("read", "write", "shell"), "paths=src/**"],
+    )
+    assert code == 0, out + err
+    check(stage.told("main-0-0"), tmp_path, stage.entries(), tongue.names["shell"])

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests import sandboxkit
-from tests.sandbox.catalogue import ALL, BY_LANDLOCK, Attempt
+from tests.sandbox.catalogue import ALL, BY_LANDLOCK, Attempt, lacking
 from tests.sessionkit import Bench
 
 pytestmark = pytest.mark.timeout(400)
@@ -47,6 +47,13 @@ for name, how, code in json.load(open(sys.argv[1])):
     print(json.dumps([name, said]), flush=True)
     sys.stdin.readline()  # until it was looked at
 """
+# A person's process: without the rights of root, which alone would keep others away from it.
+VICTIM = """
+import ctypes, os
+for right in range(64):
+    ctypes.CDLL(None).prctl(24, right, 0, 0, 0)
+os.execv("/bin/sleep", ["sleep", "3000"])
+"""
 
 
 class Outside:
@@ -67,13 +74,15 @@ class Outside:
         self.web = self._named()
         with (self.out / "secret.txt").open("rb") as stdin:
             self.victim = subprocess.Popen(
-                ["sleep", "3000"], stdin=stdin, env={"TOLD": SECRET}, cwd=self.out
+                [sys.executable, "-c", VICTIM], stdin=stdin, env={"TOLD": SECRET}, cwd=self.out
             )
         self.shm = self._segment()
         self.key = f"broker-test-{os.getpid()}"
         libc = ctypes.CDLL(None)
         libc.syscall(248, b"user", self.key.encode(), SECRET.encode(), len(SECRET), -3)
         Path("/dev/shm/broker-test-secret").write_text(SECRET)
+        self.queue = f"/broker-test-{os.getpid()}"
+        libc.mq_open(self.queue.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
         self.before = self.state()
 
     def _fill(self) -> None:
@@ -198,6 +207,7 @@ class Outside:
             "SSH_AUTH_SOCK": str(self.agent),
             "SHM": str(self.shm),
             "KEYRING": self.key,
+            "QUEUE": self.queue,
             "GIT_TERMINAL_PROMPT": "0",
         }
 
@@ -206,6 +216,7 @@ class Outside:
         self.victim.kill()
         self.victim.wait()
         ctypes.CDLL(None).shmctl(self.shm, 0, None)
+        ctypes.CDLL(None).mq_unlink(self.queue.encode())
         Path("/dev/shm/broker-test-secret").unlink(missing_ok=True)
 
 
@@ -253,7 +264,14 @@ def lives(word: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "engine", [*sandboxkit.ENGINES, pytest.param("landlock without spaces", marks=pytest.mark.deep)]
+    "engine",
+    [
+        *sandboxkit.ENGINES,
+        *(
+            pytest.param(e, marks=pytest.mark.deep)
+            for e in ("bubblewrap alone", "landlock without spaces")
+        ),
+    ],
 )
 def test_no_attempt_gets_out(outside: Outside, engine: str) -> None:
     """Each attempt fails, or stands in the table of gaps and was said when the run began."""
@@ -299,3 +317,14 @@ def test_the_catalogue_is_what_it_says() -> None:
     """There are at least sixty attempts, each with a name of its own."""
     assert len({a.name for a in ALL}) == len(ALL) >= 60
     assert set(BY_LANDLOCK) <= {a.name for a in ALL}
+
+
+def test_what_cannot_be_tried_is_listed() -> None:
+    """An attempt whose program is not installed is told with that reason, and is no success."""
+    one = Attempt("x", "curl -s $A | no-such-program")
+    assert lacking(one, {"curl", "no-such-program", "git"}, path="/nowhere") == [
+        "curl",
+        "no-such-program",
+    ]
+    assert lacking(one, {"git"}, path="/nowhere") == []
+    assert lacking(Attempt("y", "1", "node"), set(), path="/nowhere") == ["node"]

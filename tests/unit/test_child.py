@@ -235,3 +235,33 @@ def test_what_is_abandoned_makes_room() -> None:
         started(child, "exit 8")
         assert child.pid != first
         assert child.wait(never) == 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not tell")
+@pytest.mark.parametrize("told", [True, False])
+def test_what_the_agent_leaves_behind(told: bool, tmp_path: Path) -> None:
+    """Told to end, all that it had started ends with it; of its own accord, that is let be."""
+    left = tmp_path / "left"
+    more = "exec sleep 30" if told else "exit 0"
+    script = f"setsid sleep 60 & echo $! > {left}; {more}"
+
+    def slipped() -> str | None:
+        return "no hook" if left.exists() and left.read_text().endswith("\n") else None
+
+    with Child() as child:
+        started(child, script)
+        child.wait(slipped if told else lambda: None)
+    pid = int(left.read_text())
+    stat = Path(f"/proc/{pid}/stat")
+
+    def gone() -> bool:
+        try:
+            return b") Z " in stat.read_bytes()
+        except OSError:
+            return True
+
+    try:
+        assert within(3 if told else 0.5, gone) is told
+    finally:
+        if not gone():
+            os.kill(pid, signal.SIGKILL)

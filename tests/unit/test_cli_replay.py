@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from broker.cli.replay import document
-from broker.replay.exact import ReplayOutcome
 from broker.replay.forking import Fork
 from broker.replay.isolation import Isolation
 from broker.replay.matching import KeptRequest, LadderMatch, shape_of
 from broker.replay.normal import Normal
+from broker.replay.outcome import ReplayOutcome
 from broker.replay.playback import Played
 from tests.console import Console
 

@@ -10,6 +10,7 @@ from broker.cli import walls as room
 from broker.cli.walls import walls
 from broker.sandbox import machine
 from broker.sandbox.machine import Machine
+from tests.sandbox.catalogue import BY_LANDLOCK
 
 
 def said(monkeypatch: pytest.MonkeyPatch, found: Machine) -> dict[str, tuple[str, str]]:
@@ -35,6 +36,12 @@ def test_an_old_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "emptying" not in text
 
 
+@pytest.mark.parametrize("reason", sorted(set(BY_LANDLOCK.values())))
+def test_what_landlock_alone_does_not_hold(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    """Each gap of the catalogue of ways out is told, also where bubblewrap closes it."""
+    assert reason in said(monkeypatch, Machine("/x", 7, None, True))["landlock"][1]
+
+
 def test_a_broken_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A program that cannot work is told, with the setting that forbids it where it is known."""
     monkeypatch.setattr(machine, "bwrap_works", lambda _: "No permissions")
@@ -45,7 +52,13 @@ def test_a_broken_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere than on Linux one line says so."""
-    monkeypatch.setattr(machine, "look", lambda: Machine("", 0, False, False))
-    monkeypatch.setattr(room.sys, "platform", "darwin")
-    assert [f.name for f in walls()] == ["sandbox"]
+    """Elsewhere than on Linux one line says so, and of a Mac that nothing was tried there."""
+    for system, profiler, words in (
+        ("darwin", "/usr/bin/sandbox-exec", "never tried on a Mac"),
+        ("darwin", "", "has no engine"),
+        ("freebsd14", "", "has no engine"),
+    ):
+        monkeypatch.setattr(machine, "look", lambda p=profiler: Machine("", 0, False, False, p))
+        monkeypatch.setattr(room.sys, "platform", system)
+        (only,) = walls()
+        assert (only.name, only.state, words in only.text) == ("sandbox", "note", True)

@@ -13,6 +13,7 @@ import pytest
 from broker.errors import AttenuationError, InputError, ScopeError, StoreError
 from broker.frameworks.holding import Holder, current, session
 from broker.receipt.sealing import create_auditor
+from broker.service.client import SessionClient
 from broker.service.server import Server
 from broker.session import Session
 from tests.sessionkit import Bench, bench
@@ -200,3 +201,19 @@ def test_the_switch_of_runs_is_not_a_blocks(bench: Bench) -> None:
     (bench.home.config / "broker.toml").write_text("[broker]\nenabled = false\n")
     with opened(bench) as held:
         assert not held.check("shell", {"command": "ls"}).allowed
+
+
+def test_what_a_ticket_could_ever_allow(
+    bench: Bench, run: tuple[Session, dict[str, str]], tmp_path: Path
+) -> None:
+    """What is shown to a model follows from the ticket, of this process or of a run."""
+    own = Holder(bench.open(["tools=mcp__notes__look,read"]))
+    assert own.offer("notes").admits("look")
+    assert not own.offer("notes").admits("read")
+    assert not own.offer().admits("look")
+    for held in (own, Holder(SessionClient.find(run[1])).delegate("tools=read")):
+        assert held.offer().admits("read")
+        assert not held.offer().admits("grep")
+        assert len(held.delegate("tools=read", name="few").bounds().tools) == 1
+    with pytest.raises(StoreError):
+        Holder(SessionClient(str(tmp_path / "gone"))).offer()

@@ -72,12 +72,21 @@ def test_a_server_that_refuses_or_never_stops(answer: str) -> None:
 def test_a_server_that_is_silent_gone_or_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time, an end, and a name that is no program."""
     monkeypatch.setattr(listing, "ANSWER_S", 0.3)
+    monkeypatch.setattr(listing, "SOON_S", 0.1)
+    told: list[float] = []
     with pytest.raises(StoreError, match="did not answer"):
-        run("import sys; sys.stdin.read()")
+        list_of_process(["sleep", "60"], os.environ, told.append)
+    assert told == [0.3]
     with pytest.raises(StoreError, match="ended"):
         run("print('hello')")
     with pytest.raises(LaunchError):
         list_of_process(["no-such-server"], os.environ)
+
+
+def test_a_server_that_writes_no_messages_is_not_heard_out() -> None:
+    """Lines without an answer among them have an end."""
+    with pytest.raises(StoreError, match="none is an answer"):
+        list_of_process(["sh", "-c", "yes nonsense"], os.environ)
 
 
 def web(events: bool, **more: Any) -> WebServer:

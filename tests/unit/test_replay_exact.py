@@ -10,8 +10,9 @@ import pytest
 from broker.capture.treestore import git_program
 from broker.errors import InputError
 from broker.loopback.server import LoopbackModel
-from broker.replay.exact import NO_KEY, ReplayOutcome, _command, _environ, _is_past
+from broker.replay.exact import NO_KEY, _command, _environ, _is_past
 from broker.replay.isolation import Isolation
+from broker.replay.outcome import ReplayOutcome
 from broker.trace.reader import RunReader
 from broker.trace.runs import every
 from tests.replaykit import SCRIPT, Recorder
@@ -136,3 +137,46 @@ def test_a_fork_is_recorded_below_and_live_above(recorder: Recorder, tmp_path: P
     again = recorder.broker("replay", found["run"], "--strict", "--json").json()
     assert isinstance(again, dict)
     assert (again["exact"], again["recorded"]) == (True, 3)  # a fork is a run, played again
+
+
+@pytest.mark.deep
+def test_a_fork_goes_on_with_another_providers_model(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Translated both ways, told in the manifest and the trace, and forked again (row 68)."""
+    recorder.record()
+    events = list(RunReader.open(every(recorder.home.runs)[0].folder).stream())
+    first = next(event.seq for event in events if event.type == "model.response")
+    text = recorder.program.read_text(encoding="utf-8")
+    recorder.program.write_text(
+        text.replace('print(answer["content"][0]["text"])', 'print(os.environ["OPENAI_API_KEY"])'),
+        encoding="utf-8",
+    )
+    with LoopbackModel(SCRIPT) as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "a-real-key")
+        words = ("--from", str(first), "--model", "openai/gpt-x", "--json")
+        said = recorder.broker("replay", *words)
+        asked = [json.loads(body) for body in model.asked]
+    found = said.json()
+    assert isinstance(found, dict)
+    assert (said.code, found["reused"], found["live"], found["unmatched"]) == (0, 1, 2, 0), said.err
+    assert [body["model"] for body in asked] == ["gpt-x", "gpt-x"]
+    assert NO_KEY in said.err  # what the agent prints: it has no use for the other's key
+    assert "a-real-key" not in said.err
+    fork = every(recorder.home.runs)[0]
+    assert fork.manifest is not None
+    assert (fork.manifest.fork_point, fork.manifest.fork_model) == (first, "openai/gpt-x")
+    told = [e for e in RunReader.open(fork.folder).stream() if e.text("kind") == "translated"]
+    assert [(e.text("from"), e.text("to"), e.text("model")) for e in told] == [
+        ("anthropic.messages", "openai.responses", "gpt-x")
+    ] * 2
+    again = recorder.broker("replay", found["run"], "--strict", "--json").json()
+    assert isinstance(again, dict)
+    assert (again["exact"], again["recorded"]) == (True, 3)
+    with LoopbackModel(SCRIPT) as model:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "another")
+        words = ("replay", found["run"], "--from", str(told[0].seq), "--model", "other", "--json")
+        second = recorder.broker(*words, url=model.url).json()
+    assert isinstance(second, dict)
+    assert (second["parent"], second["unmatched"], second["model"]) == (found["run"], 0, "other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,17 @@ def test_kernel_settings_are_read_only(root: Path) -> None:
     found = made(root, hosts("a.example"))
     assert at(found, "--ro-bind", "/proc/sys", "/proc/sys") > at(found, "--proc", "/proc")
     assert at(found, "--ro-bind", "/sys", "/sys") > at(found, "--bind", "/", "/")
+
+
+def test_what_is_lent_is_written_but_for_its_settings(root: Path) -> None:
+    """A folder of the run's own comes after what is handed in, and its settings after that."""
+    plan = make_plan(root_bounds((paths("src/**"),)), listing(str(root)))
+    given = ("/s/home",)
+    walled = Walled(str(root), plan, "/h", "/scratch", ("/usr",), Needs(), (), given, ())
+    found = options(replace(walled, lent=("/s/home/a",), kept=("/s/home/a/settings",)))
+    order = [
+        at(found, "--ro-bind", "/s/home", "/s/home"),
+        at(found, "--bind", "/s/home/a", "/s/home/a"),
+        at(found, "--ro-bind", "/s/home/a/settings", "/s/home/a/settings"),
+    ]
+    assert order == sorted(order)

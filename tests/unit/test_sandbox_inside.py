@@ -31,7 +31,14 @@ class First:
             **{"cwd": ["/nowhere", "/"], "limits": [], "ignored": [], "interrupts": True},
             **{"listen": [], "targets": {}, "proxy": "", "files": {}, "shown": {}, "filter": {}},
             **{"canary": {"secret": None, "outside": [], "network": False}},
-            **{"unshare": False, "landlock": None, "status": status_in, "go": go_out, **changed},
+            **{
+                "profiled": False,
+                "unshare": False,
+                "landlock": None,
+                "status": status_in,
+                "go": go_out,
+                **changed,
+            },
         }
         fd = os.memfd_create("order")
         os.write(fd, marshal.dumps(order))

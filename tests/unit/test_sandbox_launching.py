@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -247,6 +248,24 @@ def test_refused_hosts_are_in_the_receipt(bench: Bench) -> None:
     notes = [n for n in ended.notes() if "a.example" in n]
     assert len(notes) == 1
     assert "2 connections were refused by the walls" in ended.notes()
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_a_port_that_is_roots_is_carried(bench: Bench, engine: str, name: str) -> None:
+    """A named address on loopback whose port takes rights is reached, and its neighbour is not."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as named,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        threading.Thread(target=lambda: named.accept()[0].sendall(b"hello"), daemon=True).start()
+        port, near = named.getsockname()[1], other.getsockname()[1]
+        script = f"exec 3<>/dev/tcp/127.0.0.1/{port}; head -c 5 <&3; grep -c . /proc/net/route; "
+        script += f"(exec 4<>/dev/tcp/127.0.0.1/{near}) 2>/dev/null || echo held"
+        command = ["bash", "-c", script]
+        scope = (*SCOPE, f"hosts={name}:{port}")
+        ended = Ended(bench, start(bench, command, *scope, engine=engine, low=65_536), 60)
+    assert ended.out == "hello1\nheld\n", ended.err
+    assert any("connected to" in note for note in ended.notes())
 
 
 def test_a_port_that_is_taken_is_said(bench: Bench) -> None:

@@ -17,6 +17,7 @@ def test_engines_are_tried_in_order() -> None:
     assert Machine("", 3, None, True).engines() == ("landlock",)
     assert Machine("/bin/bwrap", 7, None, False).engines() == ()
     assert Machine("", 0, None, True).engines() == ()
+    assert Machine("", 0, False, False, "/usr/bin/sandbox-exec").engines() == ("seatbelt",)
 
 
 def test_a_broken_bubblewrap_says_why(tmp_path: Path) -> None:
@@ -42,10 +43,15 @@ def test_the_command_to_install_names_the_package() -> None:
     assert "bubblewrap" in install_command()
 
 
-def test_another_system_has_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere than on Linux there is nothing to build walls of."""
+def test_another_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Mac has its own program, and any other system nothing to build walls of."""
+    program = tmp_path / "sandbox-exec"
+    program.write_text("")
+    program.chmod(0o755)
     monkeypatch.setattr(machine.sys, "platform", "darwin")
-    assert look() == Machine("", 0, False, False)
+    assert look(str(tmp_path)) == Machine("", 0, False, False, str(program))
+    monkeypatch.setattr(machine.sys, "platform", "freebsd14")
+    assert look(str(tmp_path)) == Machine("", 0, False, False)
 
 
 def test_a_setting_that_forbids_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

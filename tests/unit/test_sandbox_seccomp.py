@@ -98,6 +98,19 @@ def test_segments_are_denied_where_asked() -> None:
     """System V's segments pass by default, and not where nothing else holds them."""
     assert verdict(program("x86_64"), 29) == ALLOW
     assert verdict(program("x86_64", segments=False), 29) == EPERM
+    assert verdict(program("x86_64", segments=False), 240) == EPERM
+
+
+@pytest.mark.parametrize(
+    ("machine", "arch", "number"), [("x86_64", X86, 302), ("aarch64", ARM, 261)]
+)
+def test_the_limits_of_another_process(machine: str, arch: int, number: int) -> None:
+    """Where nothing hides other processes, only a process's own limits can be set."""
+    assert verdict(program(machine), number, 7, arch=arch) == ALLOW
+    code = program(machine, others=False)
+    assert verdict(code, number, 7, arch=arch) == EPERM
+    assert verdict(code, number, 0, arch=arch) == ALLOW
+    assert verdict(code, number + 1, 7, arch=arch) == ALLOW
 
 
 @pytest.mark.skipif(not machine_known(os.uname().machine), reason="this kernel has no Landlock")

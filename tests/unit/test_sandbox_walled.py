@@ -68,9 +68,9 @@ def test_the_kernels_settings_are_never_written(root: Path) -> None:
 
 
 def test_loopback_addresses_that_are_named() -> None:
-    """Only addresses of this machine with a port are carried to it."""
+    """Only addresses of this machine are carried to it, each port by a name that is admitted."""
     found = loopback(["127.0.0.1:80", "localhost:9", "localhost", "a.example:9", "10.0.0.1:9"])
-    assert found == (("127.0.0.1", 80), ("127.0.0.1", 9))
+    assert found == (("127.0.0.1", 80), ("localhost", 9), ("localhost", 443))
 
 
 def test_what_an_adapter_adds_is_handed_over(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ a ticket. Not decided here: what the plugin is answered (``hook``).
 
 Everything is given by the environment of this run. The plugin is named in
 ``OPENCODE_CONFIG_CONTENT``, beside the user's own configuration and after it.
-``OPENCODE_DISABLE_PROJECT_CONFIG`` keeps the workspace's configuration out, whose plugins would
-run in opencode's own process before any call, and whose MCP servers and permissions nobody of
-ours has seen; its instructions come back as what they are, text. opencode goes on when a plugin
+``OPENCODE_DISABLE_PROJECT_CONFIG`` keeps the workspace's configuration out, whose MCP servers and
+permissions nobody of ours has seen; its instructions come back as what they are, text. Plugins of
+the workspace run in opencode's own process all the same (``workspace``): such a run does not
+start, and is stopped when they come later. opencode goes on when a plugin
 does not load, so ``OPENCODE_PERMISSION`` closes every tool until our plugin opens them again.
 
 Rules a maintainer keeps: nothing of the user's is edited; what the person set is added to, or
@@ -34,6 +35,7 @@ from broker.agents.opencode.canary import canary
 from broker.agents.opencode.hook import NAME, OpencodeDialect
 from broker.agents.opencode.model import redirected
 from broker.agents.opencode.settings import definitions, servers
+from broker.agents.opencode.workspace import Workspace
 from broker.agents.plugin import Plugged
 from broker.agents.servers import behind_gateway, beside_gateway
 from broker.errors import LaunchError
@@ -94,6 +96,7 @@ class OpencodeLaunch:
         self._hook = AgentHook(OpencodeDialect(), children=Children(self._listed))
         self._environ: Mapping[str, str] = {}
         self._plugged = Plugged(self._hook)
+        self._workspace = Workspace((), Path())
 
     def check(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """
@@ -149,9 +152,15 @@ class OpencodeLaunch:
         Put the plugin into the session's folder, and close every tool until it has spoken.
 
         Raises:
-            LaunchError: it cannot be written, or a variable of the person's cannot be read.
+            LaunchError: it cannot be written, a variable of the person's cannot be read, or the
+                workspace brings plugins.
         """
         arguments = options(launch.command)
+        if not _LOOKS & set(arguments):
+            home = Path(launch.environ.get("HOME", "/"))
+            self._workspace = Workspace(_worked_in(launch.cwd, arguments), home)
+            if (why := self._workspace.brings()) is not None:
+                raise LaunchError(f"the workspace cannot be held to a ticket: {why}")
         self._environ = launch.environ
         plugin = self._plugged.put(__package__, PLUGIN_NAME, launch.folder)
         content = _table(launch.environ, _CONTENT)
@@ -201,6 +210,8 @@ class OpencodeLaunch:
 
     def escaped(self) -> str | None:
         """Return why the plugin does not hold any more, or None."""
+        if (why := self._workspace.brings()) is not None:
+            return f"the workspace was changed during the run: {why}"
         return self._plugged.lost()
 
 
@@ -208,6 +219,14 @@ def _verb(arguments: Sequence[str]) -> str:
     """Return the command that is given to opencode, or an empty text."""
     first = next(positional(arguments, _VALUED), "")
     return first if first == "run" or first in _HARMLESS or first in _OTHERS else ""
+
+
+def _worked_in(cwd: Path, arguments: Sequence[str]) -> list[Path]:
+    """Return the folders that opencode may take for the one of the work."""
+    given = [value_of(arguments, "--dir")]
+    if _verb(arguments) == "":
+        given.append(next(positional(arguments, _VALUED), None))  # `opencode FOLDER`
+    return [cwd, *(cwd / name for name in given if name)]
 
 
 def _table(environ: Mapping[str, str], name: str) -> dict[str, object]:

@@ -1,0 +1,1 @@
+"""What one provider's protocol says, in another one's words: requests, answers, streams."""

@@ -1,0 +1,1 @@
+"""Tests with real database servers, by `make test-servers`."""

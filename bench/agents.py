@@ -15,6 +15,9 @@ and after it:
 Agents that are held by a plugin have no command: there `true` is a plugin that does nothing, and
 `python` is left out.
 
+What `ours` takes inside the broker, from a payload to its answer with the receipt on disk, stands
+beside it: the rest of its row is the agent, the shell and the start of an interpreter.
+
     python bench/agents.py                    every installed agent, five rounds (ten minutes)
     python bench/agents.py claude qwen        these
     python bench/agents.py --quantile 0.1     where other work runs on the machine: the quick calls
@@ -45,10 +48,12 @@ from broker.agents.client import interpreter
 from broker.agents.examining import examine, known, version_of
 from broker.agents.plugin import Plugged
 from broker.home import Home
+from broker.launch import TURN_S
 from broker.loopback.script import Say, Text, Use, place
 from broker.loopback.server import LoopbackModel
 from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE
-from broker.service.server import Server
+from broker.service.protocol import HookRefusal
+from broker.service.server import Hook, Server
 from broker.session import Session
 
 ARMS = ("none", "true", "python", "ours")
@@ -56,9 +61,10 @@ TARGET_MS = 5.0
 HEADINGS = (
     *("program", "version", "what stands before its calls", "what was seen", "in s"),
     *("no hook, ms", "`/bin/true`", "`python3`", "ours"),
-    *("ours over a hook alike", "ours over `/bin/true`"),
+    *("inside the broker", "ours over a hook alike", "ours over `/bin/true`"),
 )
 CANARY_S = "canary"  # its times are in seconds
+INSIDE = "inside"
 PATIENCE_S = 240
 SETTLING = 2  # the first calls of a process are not counted
 PROMPT = "[script bench] go on"
@@ -97,6 +103,26 @@ class Timed(LoopbackModel):
             for turn in turns
             if turn - 1 in self.went_s and turn > SETTLING
         ]
+
+
+class Watched:
+    """A hook of ours, and how long each call took in it that it let through, in milliseconds."""
+
+    def __init__(self, hook: Hook, times_ms: list[float]) -> None:
+        self._hook = hook
+        self._times_ms = times_ms
+
+    def answer(self, payload: bytes, session: Session) -> HookRefusal | None:
+        """Answer as the hook does."""
+        before, began = session.allowed, time.perf_counter()
+        found = self._hook.answer(payload, session)
+        if session.allowed > before:
+            self._times_ms.append((time.perf_counter() - began) * 1000)
+        return found
+
+    def refusal(self, reason: str) -> HookRefusal:
+        """Refuse as the hook does."""
+        return self._hook.refusal(reason)
 
 
 def call(canary: Canary, workspace: Path, number: int) -> tuple[str, Mapping[str, object] | Text]:
@@ -140,8 +166,13 @@ def arm(name: str, agent: str) -> Iterator[None]:
         yield
 
 
-def once(agent: str, program: str, name: str, calls: int) -> list[float]:
-    """Run an agent once, and return the time of each of its calls, in milliseconds."""
+def once(
+    agent: str, program: str, name: str, calls: int, inside: list[float] | None = None
+) -> list[float]:
+    """
+    Run an agent once, and return the time of each of its calls, in milliseconds; ``inside`` gets
+    what each took in the broker.
+    """
     with tempfile.TemporaryDirectory(prefix="broker-bench-") as made, arm(name, agent):
         root = Path(os.path.realpath(made))
         home = Home(root / "state", root / "data", root / "config", root / "run")
@@ -161,9 +192,12 @@ def once(agent: str, program: str, name: str, calls: int) -> list[float]:
         assert canary is not None
         turns = [Use([call(canary, workspace, n)]) for n in range(calls + SETTLING)]
         model.script = {"bench": [*turns, Say("done")]}
-        server = Server(session, launch.socket, adapter.hooks())
+        times: list[float] = [] if inside is None else inside
+        hooks = {name: Watched(hook, times) for name, hook in adapter.hooks().items()}
+        server = Server(session, launch.socket, hooks)
         server.bind()
         process = started(canary, prepared.environ, launch, session, name)
+        sys.setswitchinterval(TURN_S)  # as in a run
         server.start()
         model.start()
         try:
@@ -217,10 +251,11 @@ def measure(
     room = importlib.import_module(PROGRAMS[agent].partition(":")[0])
     in_process = hasattr(room, "Plugged")
     arms = [name for name in ARMS if not in_process or name in ("true", "ours")]
-    found: dict[str, list[float]] = {CANARY_S: [], **{name: [] for name in arms}}
+    found: dict[str, list[float]] = {CANARY_S: [], INSIDE: [], **{name: [] for name in arms}}
     for round_ in range(rounds):
         for name in arms if round_ % 2 == 0 else reversed(arms):
-            found[name] += once(agent, program, name, calls)
+            inside = found[INSIDE] if name == "ours" else None
+            found[name] += once(agent, program, name, calls, inside)
             print(f"  {agent} {name}: {statistics.median(found[name]):.1f} ms", file=sys.stderr)
         tried = examine(program, os.environ)
         if tried.took_s is None:
@@ -254,6 +289,7 @@ class Row:
         cells = [f"`{self.agent}`", self.version, self.point, self.shown]
         cells.append(f"{self.at(CANARY_S, 0.5):.1f}")
         cells += [f"{self.at(n, quantile):.0f}" if n in self.found else "-" for n in ARMS]
+        cells.append(f"{self.at(INSIDE, quantile):.1f}" if self.found.get(INSIDE) else "-")
         cells += [f"{self.over(self.idle, quantile):+.1f}", f"{self.over('true', quantile):+.1f}"]
         return f"| {' | '.join(cells)} |"
 

@@ -5,7 +5,9 @@ Measure the sandbox beside another one: starting, the catalogue of ways out, a b
 
 The other one is `srt` of `@anthropic-ai/sandbox-runtime` (npm), which also stands on bubblewrap;
 without it only ours is measured. Both get the same world: one folder to write, the same places to
-hide, no host. Figures of one run stand side by side; load on the machine falls on all in turn.
+hide, no host. Figures of one run stand side by side, each round in turn, so that load on the
+machine falls on all; what it was is printed. Ends with 1 where theirs holds an attempt that ours
+does not.
 """
 
 from __future__ import annotations
@@ -20,16 +22,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.sandbox.catalogue import ALL  # noqa: E402
+from tests import sandboxkit  # noqa: E402
+from tests.sandbox.catalogue import ALL, BY_LANDLOCK, untried  # noqa: E402
 from tests.sandbox.test_escapes import DRIVER, SCOPE, Outside, escaped, lives  # noqa: E402
 
-ROUNDS = 9
-BUILD_ROUNDS = 5
+ROUNDS = 15
+BUILD_ROUNDS = 15
+OURS = "broker run --sandbox require"
+# Each engine by itself, and both, as `tests.sandboxkit` names them.
+ENGINES = {
+    "bubblewrap and Landlock": "bubblewrap",
+    "bubblewrap alone": "bubblewrap alone",
+    "Landlock alone": "landlock",
+}
+Starts = Callable[[list[str]], subprocess.Popen[str]]
 # Started in a process of its own, it times what `Sandbox.start` adds to starting a program.
 TIMED = """
 import sys, time
@@ -55,30 +67,24 @@ print(used.ru_utime + used.ru_stime)
 BUILD = "for n in 1 2; do cc -O2 -c -o src/out$n.o src/big.c || exit 1; done"
 
 
-def median_ms(command: Sequence[str], cwd: Path, rounds: int = ROUNDS) -> float:
-    """Return the middle time of a whole process, in milliseconds."""
-    times = []
-    for _ in range(rounds):
-        begun = time.perf_counter()
-        subprocess.run(command, cwd=cwd, check=True, capture_output=True)
-        times.append((time.perf_counter() - begun) * 1000)
-    return statistics.median(times)
+def once_ms(command: Sequence[str], cwd: Path) -> float:
+    """Return the time of a whole process, in milliseconds."""
+    begun = time.perf_counter()
+    subprocess.run(command, cwd=cwd, check=True, capture_output=True)
+    return (time.perf_counter() - begun) * 1000
 
 
 def walls_ms(workspace: Path, home: Path) -> float:
-    """Return the middle time from wanting walls to the agent's word to go, in milliseconds."""
-    times = []
-    for _ in range(ROUNDS):
-        done = subprocess.run(
-            [sys.executable, "-c", TIMED, str(workspace), "true"],
-            env={**os.environ, "BROKER_HOME": str(home)},
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        times.append(float(done.stdout.split()[0]))
-    return statistics.median(times)
+    """Return the time from wanting walls to the agent's word to go, in milliseconds."""
+    done = subprocess.run(
+        [sys.executable, "-c", TIMED, str(workspace), "true"],
+        env={**os.environ, "BROKER_HOME": str(home)},
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return float(done.stdout.split()[0])
 
 
 def ours(workspace: Path, *scope: str) -> list[str]:
@@ -98,6 +104,12 @@ def ours(workspace: Path, *scope: str) -> list[str]:
     ]
 
 
+def unwalled(words: Sequence[str]) -> list[str]:
+    """Return the same words without the sandbox."""
+    at = words.index("--sandbox")
+    return [*words[:at], *words[at + 2 :]]
+
+
 def theirs(srt: str, outside: Outside, folder: Path) -> list[str]:
     """Return the words before a command of theirs, told the same as a ticket says."""
     deny = [outside.out, outside.person, outside.bench.home.state.parent, outside.ws / "key"]
@@ -111,17 +123,9 @@ def theirs(srt: str, outside: Outside, folder: Path) -> list[str]:
     return [srt, "--settings", str(settings)]
 
 
-def ways_out(command: Sequence[str], outside: Outside) -> list[str]:
+def ways_out(start: Starts, outside: Outside) -> list[str]:
     """Return the names of the attempts that get out."""
-    process = subprocess.Popen(
-        [*command, sys.executable, "src/driver.py", "src/attempts.json"],
-        cwd=outside.ws,
-        env={**os.environ, **outside.environ()},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    process = start([sys.executable, "src/driver.py", "src/attempts.json"])
     assert process.stdin is not None
     assert process.stdout is not None
     named, out, tried = {a.name: a for a in ALL}, [], 0
@@ -142,6 +146,41 @@ def ways_out(command: Sequence[str], outside: Outside) -> list[str]:
     return out
 
 
+def by_engine(outside: Outside, engine: str) -> Starts:
+    """Return what starts a command within our walls, by an engine that is named."""
+
+    def start(command: list[str]) -> subprocess.Popen[str]:
+        return sandboxkit.start(
+            outside.bench,
+            command,
+            *SCOPE,
+            "hosts=none",
+            engine=engine,
+            environ=outside.environ(),
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    return start
+
+
+def by_words(outside: Outside, before: Sequence[str]) -> Starts:
+    """Return what starts a command behind other words."""
+
+    def start(command: list[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*before, *command],
+            cwd=outside.ws,
+            env={**os.environ, **outside.environ()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    return start
+
+
 def world(folder: Path) -> Outside:
     """Return a fresh world beyond the walls, with the driver in it."""
     outside = Outside(folder)
@@ -155,10 +194,15 @@ def world(folder: Path) -> Outside:
 
 def starting(workspace: Path, folder: Path, rows: dict[str, Sequence[str]]) -> None:
     """Print what starting `true` takes."""
-    print(f"start (median of {ROUNDS}):")
-    print(f"  {'our walls, within a run':<34}{walls_ms(workspace, folder / 'home'):7.0f} ms")
-    for name, before in rows.items():
-        print(f"  {name:<34}{median_ms([*before, 'true'], workspace):7.0f} ms")
+    walls = "our walls, within a run"
+    times: dict[str, list[float]] = {walls: [], **{name: [] for name in rows}}
+    for _ in range(ROUNDS):
+        times[walls].append(walls_ms(workspace, folder / "home"))
+        for name, before in rows.items():
+            times[name].append(once_ms([*before, "true"], workspace))
+    print(f"start, {ROUNDS} rounds in turn (least, median):")
+    for name, found in times.items():
+        print(f"  {name:<34}{min(found):7.0f} ms{statistics.median(found):7.0f} ms")
 
 
 def building(workspace: Path, rows: dict[str, Sequence[str]]) -> None:
@@ -181,10 +225,13 @@ def building(workspace: Path, rows: dict[str, Sequence[str]]) -> None:
     for _ in range(BUILD_ROUNDS):
         for name, before in rows.items():
             times[name].append(once(before))
-    bare = min(times["without walls"])
-    print(f"build (least processor time of {BUILD_ROUNDS}, in turn):")
+    bare = times["without walls"]
+    print(f"build, processor time, {BUILD_ROUNDS} rounds in turn (least, and median of the pairs):")
     for name, found in times.items():
-        print(f"  {name:<34}{min(found):7.0f} ms  {100 * (min(found) / bare - 1):+5.1f} %")
+        pairs = [100 * (a / b - 1) for a, b in zip(found, bare, strict=True)]
+        least = 100 * (min(found) / min(bare) - 1)
+        middle = statistics.median(pairs)
+        print(f"  {name:<34}{min(found):7.0f} ms{least:+7.1f} %{middle:+7.1f} %")
 
 
 def in_folder(work: Callable[[Path], None]) -> None:
@@ -196,7 +243,7 @@ def in_folder(work: Callable[[Path], None]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main() -> None:
+def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Measure the sandbox.")
     parser.add_argument("--srt", help="the program `srt`, to measure beside ours")
@@ -205,27 +252,48 @@ def main() -> None:
     def speed(folder: Path) -> None:
         outside = world(folder)
         rows: dict[str, Sequence[str]] = {"without walls": []}
-        rows["broker run --sandbox require"] = ours(outside.ws, *SCOPE, "hosts=none")
+        rows[OURS] = ours(outside.ws, *SCOPE, "hosts=none")
         if srt:
             rows["srt"] = theirs(srt, outside, folder)
-        starting(outside.ws, folder, rows)
+        starting(outside.ws, folder, {**rows, "broker run": unwalled(rows[OURS])})
         building(outside.ws, rows)
         outside.end()
 
-    def attempts(folder: Path, name: str) -> None:
-        outside = world(folder)
-        mine = name == "ours"
-        before = ours(outside.ws, *SCOPE, "hosts=none") if mine else theirs(srt, outside, folder)
-        found = ways_out(before, outside)
-        outside.end()
-        names = f": {', '.join(found)}" if found else ""
-        print(f"  {name:<10}{len(found):4} of {len(ALL)} get out{names}")
+    found: dict[str, list[str]] = {}
 
+    def attempts(name: str, folder: Path) -> None:
+        outside = world(folder)
+        if name == "srt":
+            start = by_words(outside, theirs(srt, outside, folder))
+        elif name == OURS:
+            start = by_words(outside, ours(outside.ws, *SCOPE, "hosts=none"))
+        else:
+            start = by_engine(outside, ENGINES[name])
+        found[name] = ways_out(start, outside)
+        outside.end()
+        names = f": {', '.join(found[name])}" if found[name] else ""
+        print(f"  {name:<34}{len(found[name]):4} get out{names}")
+
+    print(f"load before: {load()}")
     in_folder(speed)
-    print("attempts:")
-    for name in ("ours", "srt") if srt else ("ours",):
-        in_folder(lambda folder, name=name: attempts(folder, name))
+    print(f"load between: {load()}")
+    print(f"attempts: {len(ALL)}, of which {len(untried())} cannot be made here")
+    for name, why in untried().items():
+        print(f"  not made: {name}: {why}")
+    for name in (OURS, *ENGINES, *(["srt"] if srt else [])):
+        in_folder(partial(attempts, name))
+    print(f"load after: {load()}")
+    worse = set(found[OURS]) - set(found.get("srt", found[OURS]))
+    wild = set(found["Landlock alone"]) - set(BY_LANDLOCK)
+    for name in sorted(worse | wild):
+        print(f"not held by ours, and not known: {name}")
+    return bool(worse or wild)
+
+
+def load() -> str:
+    """Return the machine's load of the last minutes."""
+    return ", ".join(f"{each:.1f}" for each in os.getloadavg())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

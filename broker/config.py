@@ -17,14 +17,14 @@ The user's configuration: ``broker.toml`` in the configuration folder.
     [mcp.git]           # a server whose tools `broker agent` offers
     command = ["mcp-server-git"]
 
+    [budget]            # where counts are shared with other machines; see docs/many.md
+    url = "rediss://broker@counts.example.org"
+
     [receipts]
     mirror = "s3://audit/agents"   # where receipts are copied to; see docs/fleet.md
 
     [opinions.corp]     # who else must allow; see docs/opinions.md
     url = "https://pdp.example.com/access/v1/evaluation"
-
-    [budget]            # where counts are shared with other machines; see docs/many.md
-    url = "rediss://broker@counts.example.org"
 
     [anchors.audit]     # see docs/receipt.md; any number of them
     kind = "git"        # or "rfc3161", "witness"
@@ -128,9 +128,9 @@ class Config:
     model: str = ""
     models: tuple[ModelSetting, ...] = ()
     servers: tuple[ServerSetting, ...] = ()
+    budget: BudgetSetting | None = None
     opinions: tuple[OpinionSetting, ...] = ()
     mirror: str = ""
-    budget: BudgetSetting | None = None
 
     def auditor(self) -> AuditorKey | None:
         """
@@ -172,9 +172,9 @@ def load_config(folder: Path) -> Config:
     anchors: list[AnchorSetting] = []
     models: list[ModelSetting] = []
     servers: list[ServerSetting] = []
+    budget: BudgetSetting | None = None
     opinions: tuple[OpinionSetting, ...] = ()
     mirror = ""
-    budget: BudgetSetting | None = None
     for name, table in tables.items():
         if name == "broker" and isinstance(table, dict):
             found = _broker(path, text, table)
@@ -210,9 +210,9 @@ def load_config(folder: Path) -> Config:
         model=chosen.model,
         models=tuple(models),
         servers=tuple(servers),
+        budget=budget,
         opinions=opinions,
         mirror=mirror,
-        budget=budget,
     )
 
 

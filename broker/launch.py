@@ -52,6 +52,9 @@ from broker.telling import Telling, has_terminal
 if TYPE_CHECKING:
     from broker.fleet.background import Mirroring
 
+# How long a thread may keep the interpreter while another one waits for it. A decision gives it up
+# at each step to the socket and the disk, and beside a recorder at work waits for it each time.
+TURN_S: Final = 0.0005
 ANCHORING_S: Final = 5.0  # at the end of a run; what takes longer is handed in later
 
 
@@ -75,8 +78,8 @@ def run(
     record: bool | None = None,
     begins: Begins = begin,
     ask: bool = False,
-    opinions: Sequence[str] = (),
     handed: str | None = None,
+    opinions: Sequence[str] = (),
 ) -> int:
     """
     Run ``command`` under the scope that a person typed, and return its exit code.
@@ -107,9 +110,9 @@ def run(
             decides, which says yes where it says nothing.
         begins: begins the recording; a replay has one of its own.
         ask: ask the person about a call that a rule refuses, while the agent waits.
+        handed: the wire form of another session's ticket, which ``texts`` narrow.
         opinions: who else must allow each call, besides those of the configuration: addresses of
             decision points, and files of policies.
-        handed: the wire form of another session's ticket, which ``texts`` narrow.
 
     Returns:
         The agent's exit code; 128 + N when signal N ended it.
@@ -159,8 +162,8 @@ def run(
             needs_enforcement=require_enforcement,
             auditor=auditor,
             conceal=conceal,
-            opinions=others,
             handed=handed,
+            opinions=others,
         )
         say_begun(session, how, command[0], auditor, streams, quiet=quiet)
         launch = Launch(
@@ -258,6 +261,7 @@ def _rehearse(it: _Run, streams: Streams, *, tried: bool, quiet: bool) -> None:
 def _guarded(it: _Run, walls: Sandbox) -> int:
     """Serve the session while its agent runs."""
     session, launch, child = it.session, it.launch, it.child
+    turn_s = sys.getswitchinterval()
     server = Server(session, launch.socket, it.adapter.hooks())
     try:
         server.bind()
@@ -272,6 +276,7 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
         start = Start(it.program, it.prepared.command, around, cwd, it.recording.hosts)
         it.recording.within(walls)
         walls.start(child, session, it.adapter.name, launch, start)
+        sys.setswitchinterval(min(TURN_S, turn_s))
         server.start()
         if it.asker is not None:
             it.asker.begin()
@@ -286,6 +291,7 @@ def _guarded(it: _Run, walls: Sandbox) -> int:
             it.asker.end()
         walls.stop(session)
         server.stop()
+        sys.setswitchinterval(turn_s)
     with suppress(StoreError):
         if child.stopped:
             session.note(f"the agent was stopped: {child.stopped}", source="launch")

@@ -85,8 +85,8 @@ class Session(Decides):
         auditor: AuditorKey | None = None,
         conceal: Sequence[str] = (),
         after: Mapping[str, str] | None = None,
-        opinions: Sequence[OpinionSetting] = (),
         handed: str | None = None,
+        opinions: Sequence[OpinionSetting] = (),
     ) -> Session:
         """
         Mint the ticket that a person typed, begin its receipt, and return the session.
@@ -104,8 +104,8 @@ class Session(Decides):
             auditor: makes the receipt forward-secure, for whoever holds the private half.
             conceal: what the receipt only commits to; see ``broker.sessions.conceal``.
             after: names the session that this one follows; see ``broker.sessions.following``.
-            opinions: others that must allow a call too, besides those that are configured.
             handed: a ticket of another session, narrowed here; see ``broker.sessions.handing``.
+            opinions: others that must allow a call too, besides those that are configured.
 
         Raises:
             ScopeError, InputError: the scope, the intent or the workspace is malformed.
@@ -251,8 +251,8 @@ class Session(Decides):
         if heard is not None:
             heard(call)
         actor = CANARY if self.rehearsing else actor
-        how = (call_id, ticket, actor, again, among, veto, durable)
-        return self._decided(Undecided(call, *how), read)
+        asked = Undecided(call, call_id, ticket, actor, again, among, veto, durable)
+        return self._decided(asked, read)
 
     def delegate(
         self,

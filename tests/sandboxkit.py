@@ -34,7 +34,7 @@ if given["low"]:
 try:
     wanted = Wanted.read(given["mode"], given["limits"], given["ports"])
     code = run(given["command"], texts=given["texts"], workspace=Path(given["workspace"]),
-               require_enforcement=given["enforced"], sandbox=wanted, record=False)
+               require_enforcement=given["enforced"], sandbox=wanted, record=given["record"])
 except BrokerError as error:
     print(f"{type(error).__name__}: {error}", file=sys.stderr)
     code = 2
@@ -99,11 +99,14 @@ def start(
     enforced: bool = False,
     environ: Mapping[str, str] | None = None,
     stdin: int = subprocess.DEVNULL,
+    stderr: int = subprocess.PIPE,
     low: int = 0,
+    record: bool = False,
 ) -> subprocess.Popen[str]:
     """Start a command within walls, in a session of its own; ports below ``low`` are root's."""
     given = {"command": list(command), "texts": list(texts), "engine": engine, "mode": mode}
     given |= {"limits": list(limits), "ports": list(ports), "enforced": enforced, "low": low}
+    given["record"] = record
     given["workspace"] = str(bench.workspace)
     root = Path(__file__).resolve().parent.parent
     return subprocess.Popen(
@@ -112,7 +115,7 @@ def start(
         cwd=root,
         stdin=stdin,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         start_new_session=True,
     )

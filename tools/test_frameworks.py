@@ -3,8 +3,8 @@ Tests each adapter of an agent framework in an environment of its own, and write
 
 ``tests/frameworks/NAME.txt`` pins what the framework's test needs; its first line names the extra
 of ``pyproject.toml`` that brings the framework, and the package whose version the table shows.
-The environment lies in ``.venv/frameworks/NAME`` and is renewed when its pins change. Frameworks
-are kept apart, since what they require of others does not go together.
+The environment lies in ``.venv/frameworks/NAME`` and is renewed when what it needs changes.
+Frameworks are kept apart, since what they require of others does not go together.
 
 ``python tools/test_frameworks.py [--check] [NAME ...]``: tests these, or all, and prints the table;
 without names the table is also put into ``docs/frameworks.md``, or with ``--check`` compared.
@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import venv
 from collections import Counter
 from dataclasses import dataclass
@@ -97,7 +98,9 @@ def made(place: Path, pins: Path, extra: str) -> str:
     """Return the Python of an environment that has what the pins and the extra name."""
     python = str(place / "bin" / "python")
     mark = place / ".ready"
-    wanted = pins.read_text(encoding="utf-8") + (ROOT / "pyproject.toml").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"][extra]]
+    wanted = "\n".join([pins.read_text(encoding="utf-8"), *needed, ""])
     if not mark.is_file() or mark.read_text(encoding="utf-8") != wanted:
         print(f"setting up {place.relative_to(ROOT)}", file=sys.stderr)
         venv.create(place, clear=True, with_pip=True)

@@ -70,6 +70,7 @@ class WorkspaceLook:
     left_out: Counter[str] = field(default_factory=Counter)
     hidden: int = 0
     torn: int = 0
+    empty: list[bytes] = field(default_factory=list)  # folders with nothing in them
 
 
 @dataclass(slots=True)
@@ -80,6 +81,7 @@ class _Walk:
     same: int = 0
     fresh: list[tuple[bytes, os.stat_result]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    empty: list[bytes] = field(default_factory=list)
     files: int = 0
     bytes: int = 0
 
@@ -130,7 +132,7 @@ class Gatherer:
             walk = self._walked(trusted=False)
             assert walk is not None  # noqa: S101 - only a trusted one breaks off
         if not walk.fresh and walk.same == self._count and walk.left_out == self._left_out:
-            return replace(self._last, entries=[])
+            return replace(self._last, entries=[], empty=sorted(walk.empty))
         for files in walk.known.values():
             walk.files += len(files)
             walk.bytes += sum(each.size for each in files.values())
@@ -139,7 +141,7 @@ class Gatherer:
         self._known, self._left_out = walk.known, walk.left_out
         self._count = sum(map(len, self._known.values()))
         self._last = self._counted()
-        return replace(self._last, entries=self._settled())
+        return replace(self._last, entries=self._settled(), empty=sorted(walk.empty))
 
     # ── walking ──
 
@@ -193,6 +195,8 @@ class Gatherer:
         if stay:
             walk.known[folder] = stay
             walk.same += len(stay)
+        elif folder and not others:
+            walk.empty.append(folder.rstrip(b"/"))
         self._sort(others, walk, waiting)
         return True
 

@@ -63,6 +63,7 @@ class Recording:
         self._scribe = Scribe(run, world.turned, open_calls)
         self._proxy: ModelProxy | None = None
         self._code: int | None = None
+        self._stands_in = False  # other servers answer in place of the models
         self._unsubscribe: Callable[[], None] = lambda: None
 
     @classmethod
@@ -159,6 +160,7 @@ class Recording:
         if self._proxy is None:
             return {}
         before = dict(self._proxy.upstreams)
+        self._stands_in = True
         for name in before:
             self._proxy.upstreams[name] = ModelUpstream.read(name, address(name))
         return before
@@ -189,7 +191,9 @@ class Recording:
 
     def within(self, walls: Sandbox) -> None:
         """Have what is recorded within walls reach us."""
-        walls.hand_in(self._world.shown, self._world.shared, self._world.network.hear)
+        real = None if self._stands_in else self._proxy
+        models = {} if real is None else real.upstreams
+        walls.hand_in(self._world.shown, self._world.shared, self._world.network.hear, models)
 
     def start(self, bus: Bus) -> None:
         """Begin to serve and to write; the agent's process has been made."""

@@ -18,7 +18,7 @@ import os
 import posixpath
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,29 @@ def restore(store: Path, tree: str, into: Path) -> Restored:
         raise TraceError(
             f"the snapshot cannot be laid out in `{into}`: {error.strerror}"
         ) from error
+    finally:
+        os.close(root)
+
+
+def restore_folders(names: Iterable[object], into: Path) -> None:
+    """
+    Make the folders that had nothing in them, which no tree has.
+
+    Args:
+        names: the ``empty_folders`` of an ``fs.snapshot`` event, from wherever it came.
+        into: the folder that its tree was laid out in.
+
+    Raises:
+        TraceError: one leads elsewhere, or cannot be made.
+    """
+    root = os.open(into, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for name in names:
+            path = os.fsencode(name) if isinstance(name, str) else b""
+            check_name(path)
+            os.close(open_folder(root, path + b"/"))
+    except OSError as error:
+        raise TraceError(f"an empty folder cannot be made: {error.strerror}") from error
     finally:
         os.close(root)
 

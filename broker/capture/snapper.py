@@ -9,8 +9,8 @@ when a snapshot is taken and what is written of it (``broker.capture.snapshots``
 
 The first line says what to look at: ``root``, ``store``, ``closed``, ``git``, ``salt``. Each line
 after that asks for one snapshot: ``message`` and ``at_s``. An answer holds ``tree``, ``files``,
-``left_out``, ``hidden``, ``torn``, ``took_ms`` and ``changes``; or ``error``, and then nothing
-follows. It ends when nobody asks any more.
+``left_out``, ``hidden``, ``torn``, ``empty_folders``, ``took_ms`` and ``changes``; or ``error``,
+and then nothing follows. It ends when nobody asks any more.
 
 Rules a maintainer keeps: nothing is written but into the store; standard output is the answers'.
 """
@@ -22,17 +22,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Final
 
 from broker.capture.gathering import Gatherer
 from broker.capture.ignoring import Ignoring
 from broker.capture.treestore import EMPTY, Change, TreeStore
+from broker.capture.withheld import told
 from broker.errors import TraceError
 
 MAX_CHANGES: Final = 500  # changed files of one turn that are told one by one
+MAX_FOLDERS: Final = 256  # empty ones, which are told by their names
 _NICE: Final = 5  # behind whoever does the work that is recorded
 
 
@@ -94,6 +97,7 @@ class Snapper:
             "ignores": self._ignoring.able,
             "hidden": look.hidden,
             "torn": look.torn,
+            "empty_folders": _folders(look.empty),
             "took_ms": took_ms,
             "changed": 0 if first else len(changed),
             "changes": [_told(change) for change in found],
@@ -103,6 +107,12 @@ class Snapper:
         """Bring the store to its end."""
         self._ignoring.close()
         self._store.close()
+
+
+def _folders(paths: Iterable[bytes]) -> list[str]:
+    """Return the names of folders that can be told, and not too many of them."""
+    names = (os.fsdecode(path) for path in paths)
+    return list(islice(filter(told, names), MAX_FOLDERS))
 
 
 def _told(change: Change) -> dict[str, object]:

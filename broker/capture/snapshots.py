@@ -218,7 +218,8 @@ class Snapshots:
             "duration_ms": found["took_ms"],
             "left_out": found["left_out"],
         }
-        attrs |= {key: found[key] for key in ("hidden", "torn") if found[key]}
+        more = ("hidden", "torn", "empty_folders")
+        attrs |= {key: found[key] for key in more if found[key]}
         if wish.skipped:
             attrs["turns_before_without_one"] = wish.skipped
         if found["ignores"] is not True:

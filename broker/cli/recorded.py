@@ -122,13 +122,22 @@ def played(name: str | None, home: Home) -> Again:
 
 def restorer(reader: RunReader) -> Callable[[Path], str] | None:
     """Return what lays out the workspace as it was when a run began; None: nothing was kept."""
-    from broker.capture.restoring import restore
+    from broker.capture.restoring import restore, restore_folders
 
-    trees = (e.text("tree") for e in reader.stream() if e.type == "fs.snapshot")
-    tree, store = next(trees, ""), reader.folder / "fs"
-    if not tree or not store.is_dir():
+    snapshot = next(
+        (e for e in reader.stream() if e.type == "fs.snapshot" and e.text("tree")), None
+    )
+    store = reader.folder / "fs"
+    if snapshot is None or not store.is_dir():
         return None
-    return lambda into: str(restore(store, tree, into))
+    tree, empty = snapshot.text("tree"), snapshot.attrs.get("empty_folders")
+
+    def lay_out(into: Path) -> str:
+        found = restore(store, tree, into)
+        restore_folders(empty if isinstance(empty, list) else (), into)
+        return str(found)
+
+    return lay_out
 
 
 def _run(name: str | None, home: Home) -> tuple[SeenRun, RunReader | None]:

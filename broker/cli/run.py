@@ -133,6 +133,15 @@ def run(
             help="Ask you about a call that a rule's conditions refuse, while the agent waits.",
         ),
     ] = False,
+    ticket: Annotated[
+        str | None,
+        typer.Option(
+            "--ticket",
+            metavar="FILE",
+            help="Work under a ticket that another session handed over (- for stdin), on one "
+            "budget with it; --scope narrows it.",
+        ),
+    ] = None,
     opinion: Annotated[
         list[str] | None,
         typer.Option(
@@ -141,15 +150,6 @@ def run(
             help="Ask this AuthZEN decision point, or this file of Cedar policies, about each call "
             "that the scope allows; all must allow it.",
             show_default="those in broker.toml",
-        ),
-    ] = None,
-    ticket: Annotated[
-        str | None,
-        typer.Option(
-            "--ticket",
-            metavar="FILE",
-            help="Work under a ticket that another session handed over (- for stdin), on one "
-            "budget with it; --scope narrows it.",
         ),
     ] = None,
     quiet: Annotated[

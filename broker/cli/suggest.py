@@ -35,6 +35,7 @@ Examples:
   broker suggest                          from the latest session
   broker suggest k3v 7f2                  one scope that allows both runs
   broker suggest k3v --write tidy         as a policy: broker run --scope @tidy -- …
+  broker suggest k3v --conditions         with conditions on arguments: see docs/scopes.md
   broker suggest k3v --json
 
 \b
@@ -64,11 +65,18 @@ def suggest(
     force: Annotated[
         bool, typer.Option("--force", help="With --write: replace a policy of that name.")
     ] = False,
+    conditions: Annotated[
+        bool,
+        typer.Option(
+            "--conditions", help="Hold tools to what they were given: recipients, amounts, …"
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Suggest the narrowest readable scope that allows what runs did."""
     from broker.cli.recorded import recorded
     from broker.home import Home
+    from broker.intent import typed_text
     from broker.replay.suggest import suggest as narrowest
 
     if force and write is None:
@@ -80,7 +88,11 @@ def suggest(
         found = [stack.enter_context(recorded(name, home)) for name in names]
         catalogs = found[0].catalogs
         told = [(one.run.name, one.calls) for one in found]
-        suggestion = narrowest(told, catalogs)
+        # A policy is for other lines than the one that was typed then.
+        typed = {
+            one.run.name: typed_text(one.run.line) for one in found if one.run.line and not write
+        }
+        suggestion = narrowest(told, catalogs, typed if conditions else None)
         path = None if write is None else _write(write, force, suggestion, found, home)
     if as_json:
         json_out({**_document(suggestion), "policy": None if path is None else str(path)})

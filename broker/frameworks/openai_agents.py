@@ -120,13 +120,13 @@ class HeldAgent(Agent[Any]):
                 f"the tool `{tool.name}` of agent `{self.name}` runs where it cannot be stopped "
                 f"({type(tool).__name__}): give the agent a FunctionTool that does the same"
             )
-        inside = getattr(tool, "_agent_instance", None)
+        # Asked for outright: a version that calls these otherwise runs nothing.
+        inside, binding = tool._agent_instance, tool._mcp_tool_binding
         if inside is not None and not isinstance(inside, HeldAgent):
             raise InputError(
                 f"the agent `{inside.name}` behind the tool `{tool.name}` is not held: make the "
                 "tool of it by `hold(…).as_tool(…)`"
             )
-        binding = getattr(tool, "_mcp_tool_binding", None)
         server, name = binding[:2] if binding else (None, tool.qualified_name)
         held = copy.copy(tool)
         held.on_invoke_tool = self._asking(held.on_invoke_tool, name, server, inside is not None)
@@ -195,7 +195,7 @@ def _reach(agent: Agent[Any], seen: set[int]) -> set[str]:
     for tool in agent.tools:
         if isinstance(tool, FunctionTool):
             names.add(tool.qualified_name)
-            inside = getattr(tool, "_agent_instance", None)
+            inside = tool._agent_instance
             names |= set() if inside is None else _reach(inside, seen)
     for item in _raw_handoffs(agent):
         if isinstance(item, Handoff):

@@ -11,8 +11,9 @@ N1     fields that tell who asks and are no part of the question are left out: `
        ``user``, ``safety_identifier``, ``prompt_cache_key``, ``client_metadata`` and the like, and
        every ``cache_control``
 N2     tools stand in the order of their names
-N3     identifiers (of calls, answers and sessions, UUIDs, 16 hex digits or more) are named by the
-       order in which they first stand in the request: whoever renames all alike is the same
+N3     identifiers (of calls, answers, sessions and processes, UUIDs, 16 hex digits or more) are
+       named by the order in which they first stand in the request: whoever renames all alike is
+       the same
 N4     instants, dates, times of day and numbers of seconds since 1970 are one and the same
 N5     folders of the run (where it ran, the home, its own temporary folder) are named by what they
        are, also where an agent spells them with dashes
@@ -57,7 +58,7 @@ _FORMS: Final = re.compile(
             r"(?P<billing>x-anthropic-billing-header:[^\n]*)",
             r"(?P<id>(?<![0-9a-fA-F-])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
             r"|\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{16,64}\b"
-            r"|(?<=Chunk ID: )[0-9a-f]{4,16}\b"
+            r"|(?<=Chunk ID: )[0-9a-f]{4,16}\b|(?<=Process Group PGID: )\d+\b"
             r"|\b(?:toolu|srvtoolu|call|msg|resp|rs|fc|ctc|chatcmpl|ses|prt|req|run)"
             r"[-_][0-9A-Za-z_-]{8,}\b)",
             rf"(?P<time>\b\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}{_ZONE})?"

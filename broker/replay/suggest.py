@@ -17,14 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from broker.authorize import ASK, authorize
-from broker.calls import Call
+from broker.calls import Call, TypedText
 from broker.catalogs import Catalogs
-from broker.errors import InputError
+from broker.errors import BrokerError, InputError
 from broker.language.scopetext import spell
 from broker.limits import MAX_CALLS
+from broker.replay.conditioned import tool_rule
 from broker.replay.reading import ReadCall
 from broker.replay.trees import literal, readable
 from broker.scope import parse_scope
@@ -36,6 +38,7 @@ ROOM: Final = 2  # times the calls that were seen
 
 _KEY: Final = bytes(32)  # the tickets here never leave this module
 _NOWHERE: Final = "none"
+_UNKNOWN: Final = "no conditions, since its arguments are not all known"
 
 Runs = Sequence[tuple[str, Sequence[ReadCall]]]
 
@@ -95,13 +98,17 @@ class Suggestion:
         return tuple(text.text for text in self.texts)
 
 
-def suggest(runs: Runs, catalogs: Catalogs) -> Suggestion:
+def suggest(
+    runs: Runs, catalogs: Catalogs, lines: Mapping[str, TypedText] | None = None
+) -> Suggestion:
     """
     Return the narrowest readable scope that allows every call that ran.
 
     Args:
         runs: each run's name and its calls; those that were refused then are left out.
         catalogs: what is known of tools.
+        lines: what was typed for each run, by its name, where tools are to get conditions on
+            their arguments; None for a scope without any.
 
     Raises:
         InputError: no call ran.
@@ -109,8 +116,9 @@ def suggest(runs: Runs, catalogs: Catalogs) -> Suggestion:
     seen = [(name, read) for name, calls in runs for read in calls if read.seen.ran]
     if not seen:
         raise InputError("no call was allowed there, so there is nothing to suggest a scope from")
-    draft = _Draft(seen, catalogs)
+    draft = _Draft(seen, catalogs, lines)
     draft.settle()
+    draft.condition()
     draft.prune()
     most = max(_spent(calls) for _, calls in runs)
     budget = min(ROOM * most, MAX_CALLS)
@@ -131,6 +139,7 @@ class _Draft:
 
     seen: list[tuple[str, ReadCall]]
     catalogs: Catalogs
+    lines: Mapping[str, TypedText] | None = None
     lists: dict[str, dict[str, str]] = field(default_factory=dict)
     left_open: list[str] = field(default_factory=list)
     beyond: list[tuple[str, ReadCall, str]] = field(default_factory=list)
@@ -154,6 +163,39 @@ class _Draft:
             if not opened:
                 self.seen = [each for each in self.seen if each[1] is not read]
                 self.beyond.append((name, read, _short(reason)))
+
+    def condition(self) -> None:
+        """Put conditions on the tools that are named one by one, where that is wanted."""
+        if self.lines is None:
+            return
+        for name in [name for name in self.lists["tools"] if name != READS]:
+            calls = [read for _, read in self.seen if spell("tools", read.name) == name]
+            if not calls or any(read.call.nested for read in calls):
+                continue
+            entry = self.catalogs.lookup(calls[0].seen.tool, calls[0].seen.server)
+            # Only where its digest is the one that was decided is an argument believed.
+            given = [read.seen.arguments if read.seen.digest else None for read in calls]
+            rule = tool_rule(name, entry, given, partial(self._holds, name))
+            why = self.lists["tools"][name]
+            if rule is not None:
+                renamed, why = rule.text, f"{why}; {rule.why}"
+            elif None in given:
+                renamed, why = name, f"{why}; {_UNKNOWN}"
+            else:
+                continue
+            tools = self.lists["tools"].items()
+            self.lists["tools"] = {
+                (renamed if each == name else each): (why if each == name else said)
+                for each, said in tools
+            }
+
+    def _holds(self, name: str, text: str) -> bool:
+        """Whether a text in the place of a tool is one of the language, and refuses no call."""
+        tools = [text if each == name else each for each in self.lists["tools"]]
+        try:
+            return not self._refused({**self.lists, "tools": tools})
+        except BrokerError:
+            return False
 
     def prune(self) -> None:
         """Leave out what nothing needs: a broader item may do for a narrower one."""
@@ -207,18 +249,21 @@ class _Draft:
 
     def _refused(self, lists: Mapping[str, Iterable[str]]) -> list[tuple[str, ReadCall, str, str]]:
         """Return the calls that the lists refuse, with caveat and reason."""
-        ticket = self._ticket(lists)
+        texts = [f"{kind}={','.join(items) or _NOWHERE}" for kind, items in lists.items()]
+        scope = parse_scope(texts, at=0, groups=self.catalogs.groups(), lookup=self.catalogs.known)
+        tickets: dict[str, Ticket] = {}  # by the line that a run was given, which a ticket is for
         found: list[tuple[str, ReadCall, str, str]] = []
         for name, read in self.seen:
-            refusal = authorize(ticket, read.call, 0).refusal
+            line = (self.lines or {}).get(name)
+            bound = "" if line is None else line.digest
+            if bound not in tickets:
+                tickets[bound] = mint(
+                    scope.caveats, key=_KEY, sid="suggested", minted_at=0, intent=bound
+                )
+            refusal = authorize(tickets[bound], read.call, 0, line=line).refusal
             if refusal is not None:
                 found.append((name, read, refusal.caveat, refusal.reason))
         return found
-
-    def _ticket(self, lists: Mapping[str, Iterable[str]]) -> Ticket:
-        texts = [f"{kind}={','.join(items) or _NOWHERE}" for kind, items in lists.items()]
-        scope = parse_scope(texts, at=0, groups=self.catalogs.groups(), lookup=self.catalogs.known)
-        return mint(scope.caveats, key=_KEY, sid="suggested", minted_at=0)
 
 
 _OPENED: Final[Mapping[str, tuple[str, ...]]] = {

@@ -10,14 +10,17 @@ address is reached under the spelling that was judged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.authorize import ASK
 from broker.calls import Refusal
 from broker.hosts import Url, UrlError, host_matcher, read_url
 from broker.sandbox.plan import Plan
+
+if TYPE_CHECKING:
+    from broker.capture.upstream import ModelUpstream
 
 _SHOWN: Final = 6
 
@@ -69,6 +72,20 @@ class Admission:
         except UrlError:
             return False
         return self.judge(url) is None and bool(self.lists or self.needs)
+
+
+def unnamed(admission: Admission, models: Mapping[str, ModelUpstream]) -> list[str]:
+    """Return the names of the models whose address is not admitted, or is none that can be read."""
+    found = []
+    for name, model in models.items():
+        try:
+            url = read_url(f"{model.scheme}://{model.host}:{model.port}/")
+        except UrlError:
+            found.append(name)
+            continue
+        if admission.judge(url) is not None:
+            found.append(name)
+    return found
 
 
 def tunnel(target: str) -> Url:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 PR_CAPBSET_DROP, PR_SET_SECUREBITS = 24, 28
 NO_ROOT_FOR_GOOD: Final = 0x2F  # no rights for being root, and no way back
 CAPABILITIES: Final = 41
@@ -107,6 +107,8 @@ def _walls(order: dict[str, Any]) -> dict[str, _socket.socket]:
     if seccomp.machine_known(machine):
         seccomp.load(machine, **order["filter"])
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # Nobody within traces or stops this process; the agent's own are not closed to each other.
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     return listeners
 
 

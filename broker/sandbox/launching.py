@@ -21,29 +21,32 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from broker.agents.adapter import Launch
+from broker.agents.adapter import Launch, Plain
 from broker.child import Child
 from broker.errors import BrokerError, InputError, LaunchError, StoreError
 from broker.home import every_name
 from broker.sandbox import engines
-from broker.sandbox.admission import Admission
+from broker.sandbox.admission import Admission, unnamed
 from broker.sandbox.carrying import Heard
 from broker.sandbox.ceilings import Ceilings, ControlGroup, read_ceilings
 from broker.sandbox.egress import Egress
 from broker.sandbox.machine import CGROUPS, Machine, look
 from broker.sandbox.needs import needs_of
-from broker.sandbox.plan import guarded, make_plan
+from broker.sandbox.plan import make_plan
 from broker.sandbox.showing import ShownPorts
 from broker.sandbox.system import hidden, readable
-from broker.sandbox.tree import listing
+from broker.sandbox.tree import guarded_in, listing
 from broker.sandbox.walled import Needs, Walled, handed_over
 from broker.session import Session
+
+if TYPE_CHECKING:
+    from broker.capture.upstream import ModelUpstream
 
 Mode = Literal["auto", "require", "off"]
 MODES: Final = ("auto", "require", "off")
@@ -120,6 +123,7 @@ class Sandbox:
         self._shown_too: tuple[str, ...] = ()
         self._shared_too: tuple[str, ...] = ()
         self._heard: Heard = lambda _: None
+        self._models: MutableMapping[str, ModelUpstream] = {}
         self._scratch: Path | None = None
         self._egress: Egress | None = None
         self._shown: ShownPorts | None = None
@@ -144,7 +148,13 @@ class Sandbox:
         if self._wanted.mode != "off":
             self._before = tuple(os.listdir(session.folder))
 
-    def hand_in(self, shown: Sequence[str], shared: Sequence[str], heard: Heard) -> None:
+    def hand_in(
+        self,
+        shown: Sequence[str],
+        shared: Sequence[str],
+        heard: Heard,
+        models: MutableMapping[str, ModelUpstream],
+    ) -> None:
         """
         Hand more into the walls before they are built, and have someone hear of connections.
 
@@ -152,8 +162,11 @@ class Sandbox:
             shown: files and folders of ours that are read within.
             shared: files and sockets of ours that are written to within.
             heard: is told of each connection through the proxy.
+            models: those that are asked through a server of ours. What a plain command may not
+                reach goes out of it: only an agent that we know has a model of its own.
         """
         self._shown_too, self._shared_too, self._heard = tuple(shown), tuple(shared), heard
+        self._models = models
 
     def start(self, child: Child, session: Session, agent: str, launch: Launch, it: Start) -> None:
         """
@@ -213,7 +226,7 @@ class Sandbox:
             self._shown.bind()
         if walled.plan.writes is not None:
             # Looked at before anything runs within: what is made at once was made there too.
-            self._watched = (walled, frozenset(_guarded_in(walled)))
+            self._watched = (walled, frozenset(self._guarded(walled)))
         broken = []
         for engine in machine.engines():
             try:
@@ -222,9 +235,24 @@ class Sandbox:
                 broken.append(f"{engine}: {error}")
                 child.abandon()
             else:
-                self._told(session, held, walled)
+                own = self._close(walled) if agent == Plain.name else walled.needs.hosts
+                self._told(session, held, walled, own)
                 return True
         raise LaunchError("; ".join(broken))
+
+    def _close(self, walled: Walled) -> tuple[str, ...]:
+        """Close what no list of the ticket names of the models, and return the others' hosts."""
+        if walled.plan.free:
+            return ()
+        closed = unnamed(Admission.of(walled.plan, ()), self._models)
+        for name in closed:
+            del self._models[name]
+        if closed:
+            self._say(
+                f"sandbox: not named by the scope, and so not asked through the recording: "
+                f"{', '.join(closed)}"
+            )
+        return tuple(f"{each.host}:{each.port}" for each in self._models.values())
 
     def _needs(self, agent: str, environ: Mapping[str, str]) -> Needs:
         needs = needs_of(agent, environ)
@@ -323,24 +351,30 @@ class Sandbox:
 
     # ── telling ──
 
-    def _told(self, session: Session, held: engines.Built, walled: Walled) -> None:
+    def _told(
+        self, session: Session, held: engines.Built, walled: Walled, own: Sequence[str]
+    ) -> None:
         self._note(session, f"held by the kernel: {held.text}")
         self._say(f"sandbox: {held.text}")
         for note in walled.plan.notes:
             self._say(f"sandbox: narrower than the scope: {note}")
             self._note(session, f"narrower than the scope: {note}")
-        if not walled.plan.free and walled.needs.hosts:
-            hosts = ", ".join(walled.needs.hosts)
-            text = f"reachable for the agent's model, and so for its tools too: {hosts}"
+        if not walled.plan.free and own:
+            text = f"reachable for the agent's model, and so for its tools too: {', '.join(own)}"
             self._say(f"sandbox: {text}")
             self._note(session, text)
 
     def _look_back(self, session: Session, walled: Walled, before: frozenset[str]) -> None:
         """Say which repositories were made below a writable tree: their hooks run as programs."""
-        for place in sorted(set(_guarded_in(walled)) - before):
+        for place in sorted(set(self._guarded(walled)) - before):
             text = f"made within the walls, where the gate lets nothing be written: `{place}`"
             self._say(f"warning: {text}; look at it before you use git there")
             self._note(session, text)
+
+    def _guarded(self, walled: Walled) -> list[str]:
+        writes = walled.plan.writes
+        trees = [] if writes is None else [p for p, s in walled.spots(writes) if s.kind == "folder"]
+        return guarded_in(walled.root, trees)
 
     def _without(self, session: Session, why: str) -> None:
         """Say that there are no walls, or end here where they are required."""
@@ -360,17 +394,3 @@ class Sandbox:
 
 def _there(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(place) for name in names if (place := folder / name).exists())
-
-
-def _guarded_in(walled: Walled) -> list[str]:
-    """Return the guarded folders below the writable trees: repositories, and our settings."""
-    found = []
-    for path, spot in walled.spots(walled.plan.writes) if walled.plan.writes is not None else ():
-        if spot.kind != "folder":
-            continue
-        for above, folders, files in os.walk(path):
-            place = os.path.relpath(above, walled.root)
-            start = "" if place == "." else f"{place}/"
-            found += [f"{start}{n}" for n in (*folders, *files) if guarded(f"{start}{n}/")]
-            folders[:] = [n for n in folders if not guarded(f"{start}{n}/")]
-    return found

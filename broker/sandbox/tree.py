@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from broker.sandbox.plan import Item, Listing
+from broker.sandbox.plan import Item, Listing, guarded
 
 
 def listing(root: str) -> Listing:
@@ -48,3 +48,15 @@ def _entry(found: os.DirEntry[str]) -> Item:
     if not stat.S_ISREG(status.st_mode):
         return Item(found.name, "other")
     return Item(found.name, "file", status.st_nlink > 1)
+
+
+def guarded_in(root: str, trees: Iterable[str]) -> list[str]:
+    """Return the guarded places below trees of a workspace: repositories, and our settings."""
+    found = []
+    for tree in trees:
+        for above, folders, files in os.walk(tree):
+            place = os.path.relpath(above, root)
+            start = "" if place == "." else f"{place}/"
+            found += [f"{start}{n}" for n in (*folders, *files) if guarded(f"{start}{n}/")]
+            folders[:] = [n for n in folders if not guarded(f"{start}{n}/")]
+    return found

@@ -33,7 +33,6 @@ from broker.intent import Intent, Intents, TypedLine
 from broker.opinions.counsel import Counsel
 from broker.opinions.settings import OpinionSetting, check_still_there, files_of, named
 from broker.opinions.settings import opinions as opinions_of
-from broker.receipt import disk
 from broker.receipt.entry import Entry
 from broker.receipt.keyring import line_key_path
 from broker.receipt.keys import Key, load_key, load_or_create_key
@@ -50,18 +49,18 @@ from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
 from broker.sessions.counting import SHARED, new_counts, past_counts
 from broker.sessions.custody import Custody
+from broker.sessions.folders import check_folders
 from broker.sessions.handing import handed_over
 from broker.sessions.past import Past
 from broker.sessions.records import Data, intent_data, opening_data, ticket_data
 from broker.sessions.revoking import Revocations
-from broker.sessions.typedscope import POLICIES, typed_scope
+from broker.sessions.typedscope import typed_scope
 from broker.ticket import mint, session_key
 
 LEVEL: Final = "signed"  # what a session promises of its receipt
 SID_BYTES: Final = 16
 
 Randomness = Callable[[int], bytes]
-Opinions = Sequence[OpinionSetting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,8 @@ class Ground:
     at: int
     concealer: Concealer
     home: Home
-    counsel: Counsel
     revocations: Revocations
+    counsel: Counsel
     intent: Intent | None = None
     warnings: tuple[str, ...] = ()
 
@@ -195,29 +194,6 @@ def own_key(home: Home, randomness: Randomness = os.urandom) -> Key:
     return load_or_create_key(path, randomness=randomness)
 
 
-def check_folders(home: Home) -> None:
-    """
-    Check that nobody else can put files where the broker believes what it finds.
-
-    Raises:
-        UnverifiableError: a folder belongs to another user, or others can write it, or one that
-            holds records is a link.
-    """
-    disk.check_unlinked(home.sessions, home.heads, home.checkpoints, home.ledger, home.revoked)
-    for folder, what in (
-        (home.state, "state folder"),
-        (home.sessions, "folder of sessions"),
-        (home.heads, "folder of heads"),
-        (home.checkpoints, "folder of checkpoints"),
-        (home.revoked, "folder of revocations"),
-        (home.config, "configuration folder"),
-        (home.config / "catalogs", "folder of catalogs"),
-        (home.config / POLICIES, "folder of policies"),
-    ):
-        if os.path.lexists(folder):
-            disk.check_folder(folder, what)
-
-
 def new_sid(randomness: Randomness = os.urandom) -> str:
     """
     Return a name for a session: 16 random bytes in lower-case base32, 26 characters.
@@ -241,8 +217,8 @@ def begin(
     auditor: AuditorKey | None = None,
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
-    opinions: Opinions = (),
     handed: str | None = None,
+    opinions: Sequence[OpinionSetting] = (),
 ) -> Ground:
     """
     Read what was typed, mint its ticket and begin its receipt; see ``Session.open``.
@@ -316,14 +292,31 @@ def begin(
     )
     custody = Custody(guard, ticket_key)
     return Ground(
-        workspace, catalogs, resolver, custody, receipt, checkpoints, alive, outside, at, concealer,
-        home, Counsel(others, sid, outside.randomness), Revocations(home.revoked, key), opened,
+        workspace,
+        catalogs,
+        resolver,
+        custody,
+        receipt,
+        checkpoints,
+        alive,
+        outside,
+        at,
+        concealer,
+        home,
+        Revocations(home.revoked, key),
+        Counsel(others, sid, outside.randomness),
+        opened,
         scope.warnings,
-    )  # fmt: skip
+    )
 
 
 def again(
-    sid: str, *, home: Home, own: Sequence[str], outside: Outside, opinions: Opinions = ()
+    sid: str,
+    *,
+    home: Home,
+    own: Sequence[str],
+    outside: Outside,
+    opinions: Sequence[OpinionSetting] = (),
 ) -> Ground:
     """
     Rebuild what an unsealed session stood on; see ``Session.resume``.
@@ -343,11 +336,11 @@ def again(
         concealer = Concealer(past.conceal, receipts.path(sid).parent, outside.randomness)
         typed = {name: concealer.typed(said) for name, said in past.intents.items()}
         catalogs = load_catalogs(workspace, home.config)
+        counts = past_counts(home, sid, past)
         asked = (*load_config(home.config).opinions, *opinions)
         check_still_there(past.opinions, asked)
         others = opinions_of(asked, workspace)
         resolver = Resolver(workspace, catalogs, own=(*home.own(), *own, *files_of(asked)))
-        counts = past_counts(home, sid, past)
         checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:
@@ -364,9 +357,20 @@ def again(
     replaced = [guard.rooted(old, typed.get(old.id)) for old in past.replaced]
     custody = Custody(guard, past.key, past.tickets, past.holders, replaced)
     return Ground(
-        workspace, catalogs, resolver, custody, receipt, checkpoints, alive, outside, past.at,
-        concealer, home, Counsel(others, sid, outside.randomness), Revocations(home.revoked, key),
-    )  # fmt: skip
+        workspace,
+        catalogs,
+        resolver,
+        custody,
+        receipt,
+        checkpoints,
+        alive,
+        outside,
+        past.at,
+        concealer,
+        home,
+        Revocations(home.revoked, key),
+        Counsel(others, sid, outside.randomness),
+    )
 
 
 def _checkpoints(

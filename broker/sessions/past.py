@@ -64,9 +64,9 @@ class Past:
             self.agent = _text(data, "agent")
             self.needs_enforcement = data.get("needs_enforcement") is not False
             self.conceal = _conceal(data)
-            self.opinions = _opinions(data)
             self.shared = data.get("counts") == "shared"
             self._joins(data)
+            self.opinions = _opinions(data)
         elif kind == "intent":
             self._line = data
         elif kind == "ticket":

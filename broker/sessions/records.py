@@ -65,9 +65,9 @@ def opening_data(
     conceal: Sequence[str] = (),
     after: Mapping[str, str] | None = None,
     *,
-    opinions: Mapping[str, str] | None = None,
     counts: str = "",
     joins: str = "",
+    opinions: Mapping[str, str] | None = None,
 ) -> Data:
     """Return what the receipt's first entry says of who writes it, for whom, and where."""
     try:
@@ -84,12 +84,12 @@ def opening_data(
         data["conceal"] = list(conceal)
     if after:
         data["previous"] = dict(after)
-    if opinions:
-        data["opinions"] = [{"name": name, "of": told(of)} for name, of in opinions.items()]
     if counts:
         data["counts"] = counts
     if joins:
         data["joins"] = joins
+    if opinions:
+        data["opinions"] = [{"name": name, "of": told(of)} for name, of in opinions.items()]
     return data
 
 

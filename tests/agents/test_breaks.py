@@ -240,6 +240,30 @@ def test_a_broker_that_is_gone(stage: Stage, tongue: Tongue, how: str) -> None:
     broker_gone(stage, how, tongue.shell, [tongue.scope("shell")])
 
 
+def test_nothing_outlives_a_run_that_is_ended(stage: Stage, tongue: Tongue) -> None:
+    """Told to end, a run leaves neither its agent behind nor what that started, apart or not."""
+    begun = stage.workspace / "src/begun"
+    turn = Use([tongue.shell("setsid sleep 300 & echo x > src/begun; sleep 120")])
+    with LoopbackModel({"main": [turn, Say("done")]}) as model:
+        process = stage.start(model, scope=[tongue.scope("shell")])
+        assert within(120, begun.exists)
+        process.send_signal(signal.SIGTERM)
+        finished(process, 60)
+    assert within(5, lambda: not of_the_stage(stage)), of_the_stage(stage)
+
+
+def of_the_stage(stage: Stage) -> list[str]:
+    """Return the command lines of processes that were started with this stage's home."""
+    mark, found = f"={stage.user}".encode(), []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (place / "environ").read_bytes():
+                found.append((place / "cmdline").read_text("utf-8", "replace").replace("\0", " "))
+        except OSError:
+            continue  # it has ended, or is another's
+    return found
+
+
 def test_a_broker_that_is_slow(stage: Stage, tongue: Tongue) -> None:
     """A call that it answers seconds later is refused all the same, and the run goes on."""
     begun = stage.workspace / "src/begun"

@@ -22,8 +22,8 @@ def run_section(title: str, names: dict[str, object], workspace: Path) -> list[s
     """
     Run the blocks of one section in a workspace with a file ``src/a.py``.
 
-    Returns the decisions that it led to, each as its tool and ``allow`` or the caveat; whatever
-    differs from the page fails.
+    Returns the decisions that it led to, each as its tool and ``allow`` or the caveat, sorted;
+    whatever differs from the page fails.
     """
     text = PAGE.read_text(encoding="utf-8")
     lines = text.splitlines()
@@ -55,4 +55,4 @@ def decided() -> list[str]:
             if entry.kind == "decision":
                 caveat = entry.data.get("caveat", "")
                 found.append(f"{entry.data['tool']} {caveat or 'allow'}")
-    return found
+    return sorted(found)  # calls of one turn are made at once

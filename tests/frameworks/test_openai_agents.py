@@ -20,9 +20,12 @@ from agents import (
     function_tool,
 )
 from agents.exceptions import AgentsException
+from agents.mcp import MCPServer
 from agents.testing import ScriptedModel, assistant_message, function_call
+from mcp import types
 
 from broker.errors import BrokerError, InputError
+from broker.frameworks.holding import session
 from broker.frameworks.openai_agents import HeldAgent, hold
 from broker.testing.frameworks import AdapterSuite, Trial, Trials
 from broker.testing.stage import SAID, Ask, Drive, Stage
@@ -178,6 +181,73 @@ class TestHandoffs(Trials):
         assert stage.ran == [("note", "x")]
 
 
+class TestApprovals(Trials):
+    """What a person approves is decided all the same."""
+
+    def test_a_call_that_a_person_approves(self, trial: Trial) -> None:
+        """The ticket is asked once the person has approved, and not where they have not."""
+        stage = trial.stage()
+        asks = [Ask("note", {"text": "a"}, "c1"), Ask("note", {"text": "b"}, "c2")]
+        outside = [Ask("read", {"path": "/etc/hostname"}, "c3")]
+        model = scripted([[*asks, *outside]])
+        tools = [function_tool(t, needs_approval=True) for t in stage.tools()]
+        main = hold(Agent("main", tools=tools, model=model))
+
+        async def both() -> None:
+            done = await Runner.run(main, "go", run_config=QUIET)
+            assert trial.answers() == []
+            state = done.to_state()
+            for item in done.interruptions:
+                if item.raw_item.call_id == "c2":
+                    state.reject(item)
+                else:
+                    state.approve(item)
+            await Runner.run(main, state, run_config=QUIET)
+
+        asyncio.run(both())
+        assert stage.ran == [("note", "a")]
+        assert sorted(trial.answers()) == [("note", "allow"), ("read", "paths")]
+        assert "is not within paths" in told(model)["c3"]
+
+
+class Notes(MCPServer):
+    """A server of notes, in this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        return "notes"
+
+    async def connect(self) -> None:
+        """Be there already."""
+
+    async def cleanup(self) -> None:
+        """Leave nothing."""
+
+    async def list_tools(self, *_: Any, **__: Any) -> Any:
+        """List two tools."""
+        schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+        told = [{"name": n, "inputSchema": schema} for n in ("look", "drop")]
+        return [types.Tool.model_validate(each) for each in told]
+
+    async def call_tool(self, tool_name: str, *_: Any, **__: Any) -> Any:
+        """Run one."""
+        self.ran.append(tool_name)
+        return types.CallToolResult(content=[])
+
+    async def list_prompts(self) -> Any:
+        """Have none."""
+        return types.ListPromptsResult(prompts=[])
+
+    async def get_prompt(self, *_: Any, **__: Any) -> Any:
+        """Have none."""
+        raise KeyError("no prompt")
+
+
 class TestWhatCannotBeHeld(Trials):
     """What runs past the adapter does not run at all."""
 
@@ -207,6 +277,18 @@ class TestWhatCannotBeHeld(Trials):
         assert stage.ran == []
         assert "`shell` is not in tools" in told(model)["c1"]
 
+    def test_the_tools_of_a_server(self, trial: Trial) -> None:
+        """The tools of an MCP server are named as scopes name those of servers, and held."""
+        notes = Notes()
+        asks = [Ask("look", {"q": "x"}, "c1"), Ask("drop", {"q": "x"}, "c2")]
+        model = scripted([asks])
+        main = hold(Agent("main", mcp_servers=[notes], model=model))
+        assert main.mcp_servers == [notes]
+        run(main)
+        assert notes.ran == []
+        assert "`mcp__notes__look` is not in tools" in told(model)["c1"]
+        assert "`mcp__notes__drop` is not in tools" in told(model)["c2"]
+
     def test_no_block(self) -> None:
         """Outside of a block nothing runs, and the one who wrote the code is told."""
         stage = Stage(None, ())  # type: ignore[arg-type]  # there is no ticket at all
@@ -223,6 +305,17 @@ class TestWhatCannotBeHeld(Trials):
 
         with pytest.raises(InputError, match="a `Other` cannot be held"):
             hold(Other("x"))
+
+
+def test_a_servers_tool_that_is_named(tmp_path: Path) -> None:
+    """A tool of an MCP server runs where the scope names it with its server, and no other does."""
+    notes = Notes()
+    asks = [Ask("look", {"q": "x"}, "c1"), Ask("drop", {"q": "x"}, "c2")]
+    model = scripted([asks])
+    with session(["tools=mcp__notes__look"], workspace=tmp_path):
+        run(hold(Agent("main", mcp_servers=[notes], model=model)))
+    assert notes.ran == ["look"]
+    assert "`mcp__notes__drop` is not in tools" in told(model)["c2"]
 
 
 def test_the_page(tmp_path: Path) -> None:

@@ -332,3 +332,15 @@ def test_the_kit_keeps_by_content(tmp_path: Path) -> None:
         (space.root / name).write_bytes(b"same")
     space.look()
     assert len(space.kept) == 1
+
+
+def test_folders_with_nothing_in_them_are_named(space: Gathered) -> None:
+    """No tree has them: they are told apart, also where nothing else has changed."""
+    (space.root / "a/deep").mkdir(parents=True)
+    (space.root / "b").mkdir()
+    (space.root / "b/x.txt").write_text("x")
+    (space.root / "c/.git").mkdir(parents=True)
+    assert space.look().empty == [b"a/deep"]
+    (space.root / "d").mkdir()
+    found = space.look()
+    assert (found.entries, found.empty) == ([], [b"a/deep", b"d"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.capture.restoring import Restored, restore, within
+from broker.capture.restoring import Restored, restore, restore_folders, within
 from broker.capture.treestore import EMPTY, TreeEntry, TreeStore, environ, git_program
 from broker.errors import InputError, TraceError
 
@@ -121,3 +121,18 @@ def test_links_are_judged_by_their_text() -> None:
     assert within(b"l", b"./a/../b")
     assert not within(b"l", b"a/../../b")
     assert not within(b"l", b"")
+
+
+def test_empty_folders_are_made(tmp_path: Path) -> None:
+    """As a snapshot names them; none that leads elsewhere, and through no link."""
+    into, elsewhere = tmp_path / "into", tmp_path / "elsewhere"
+    into.mkdir()
+    elsewhere.mkdir()
+    (into / "link").symlink_to(elsewhere)
+    restore_folders([".gemini", "a/b"], into)
+    assert (into / ".gemini").is_dir()
+    assert (into / "a/b").is_dir()
+    for name in ("../x", "/x", "", 7, ".git", "link/x"):
+        with pytest.raises(TraceError):
+            restore_folders([name], into)
+    assert list(elsewhere.iterdir()) == []

@@ -75,3 +75,11 @@ def test_bad_words(broker: Console, sid: str) -> None:
     assert broker("suggest", "--write", "../x").code == 2
     assert broker("suggest", "--force").code == 2
     assert broker("suggest", "nosuch").code == 2
+
+
+def test_conditions_need_arguments(broker: Console, sid: str) -> None:
+    """A receipt alone has digests of them: the tools are named without, and it is said why."""
+    said = broker("suggest", sid, "--conditions")
+    assert said.code == 0, said.err
+    assert "no conditions, since its arguments are not all known" in said.out
+    assert _scope(said.out) == _scope(broker("suggest", sid).out)

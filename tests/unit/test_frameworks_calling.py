@@ -25,6 +25,7 @@ from broker.frameworks.holding import Holder, current, session
 from broker.limits import MAX_ARGUMENT_DEPTH, MAX_ARGUMENT_VALUES, MAX_REQUEST_BYTES
 from broker.resolve import Resolver
 from broker.service.client import SessionClient
+from broker.service.server import Server
 from tests.sessionkit import Bench, bench
 
 __all__ = ["bench"]
@@ -323,6 +324,31 @@ def test_an_adapter_without_its_framework(name: str, monkeypatch: pytest.MonkeyP
     assert missing.value.code == "input.extra"
     extra = str(missing.value).partition("[")[2].partition("]")[0]
     assert extra in extras["project"]["optional-dependencies"]
+
+
+def test_under_a_run(bench: Bench, tmp_path: Path) -> None:
+    """In a run of another process the same calls are decided, ended and handed down there."""
+    running = bench.open(["tools=read,note", "calls=3"])
+    server = Server(running, tmp_path / "s", {})
+    server.bind()
+    server.start()
+    try:
+        with session(environ={"BROKER_SOCKET": str(tmp_path / "s")}) as held:
+            with begin("read", '{"path": "src/a.py"}', call_id="c1") as begun:
+                begun.output = "a = 1"
+            helper = child(held, "helper", tools=["note", "shell"])
+            with helper.block(), begin("note", {}, call_id="c2"):
+                pass
+            with pytest.raises(Refused, match="`read` is not in tools: note"):
+                asyncio.run(abegin("read", {}, held=helper))
+            with pytest.raises(Refused, match="they are no JSON"):
+                begin("note", "{")
+    finally:
+        server.stop()
+    assert answers(bench, Holder(running)) == [
+        *[("read", "allow"), ("note", "allow"), ("read", "tools"), ("note", "call")]
+    ]
+    assert ends(bench, Holder(running)) == [("c1", True), ("c2", True)]
 
 
 def test_a_missing_framework() -> None:

@@ -14,8 +14,8 @@ import pytest
 from broker.agents.adapter import Launch, Plain, Prepared
 from broker.errors import ConfigError, InputError, LaunchError, ScopeError, UnverifiableError
 from broker.home import Home
-from broker.launch import run
-from broker.sessions.ground import key_path
+from broker.launch import TURN_S, run
+from broker.sessions.ground import Outside, key_path
 from tests.hookkit import within
 from tests.runkit import asker, finished, start
 from tests.sessionkit import Bench, bench
@@ -99,6 +99,18 @@ def test_the_agent_starts_in_the_workspace(
     monkeypatch.chdir(bench.workspace / "src")
     launch(bench, "pwd")
     assert capfd.readouterr().out.split() == [str(bench.workspace), str(bench.workspace / "src")]
+
+
+def test_a_decision_waits_for_no_other_thread(bench: Bench) -> None:
+    """While calls are answered threads take short turns, and afterwards those of before."""
+    before = sys.getswitchinterval()
+    seen: list[float] = []
+    outside = Outside()
+    outside.bus.subscribe(lambda event: seen.append(sys.getswitchinterval()))
+    launch(bench, *asker(1), outside=outside)
+    assert seen[0] == seen[-1] == before
+    assert min(seen) == pytest.approx(TURN_S)
+    assert sys.getswitchinterval() == before
 
 
 def test_a_plain_command_is_not_called_held(bench: Bench) -> None:

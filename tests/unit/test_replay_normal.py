@@ -56,6 +56,7 @@ ALIKE = [
         {"m": "fco_01a22e21-e44f-7d42-a7f1-83c6b2cf56ed"},
         {"m": "fco_01a22e22-182a-7de0-af07-187e11e8b275"},
     ),
+    ("N3 process", {"m": "Process Group PGID: 31249"}, {"m": "Process Group PGID: 42"}),
     ("N3 chunk", {"m": "Chunk ID: 98ccbe"}, {"m": "Chunk ID: 508041"}),
     ("N3 hex", {"m": "agentId: ab0164c54acef246b"}, {"m": "agentId: aa75eaeaf152968c1"}),
     ("N8 secrets", {"m": "key [hidden name 0badf00d]"}, {"m": "key [hidden]"}),

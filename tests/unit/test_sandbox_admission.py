@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from broker.capture.upstream import ModelUpstream
 from broker.hosts import UrlError, read_url
-from broker.sandbox.admission import Admission, tunnel
+from broker.sandbox.admission import Admission, tunnel, unnamed
 
 
 def test_every_list_must_admit() -> None:
@@ -56,3 +57,19 @@ def test_addresses_that_are_named() -> None:
     assert not admission.names("10.0.0.1", 443)
     assert not admission.names("10.0.0.2", 8080)
     assert not Admission((("*",),), True).names("10.0.0.1", 443)
+
+
+def test_models_that_the_ticket_names() -> None:
+    """A model is left where every list admits its address; one that cannot be read is not."""
+    models = {
+        name: ModelUpstream.read(name, url)
+        for name, url in (
+            ("a", "https://api.anthropic.com"),
+            ("b", "https://api.openai.com/v1"),
+            ("c", "http://127.0.0.1:8080"),
+            ("d", "http://[::1]:8080"),
+        )
+    }
+    named = Admission((("api.anthropic.com", "127.0.0.1:8080"),), True)
+    assert unnamed(named, models) == ["b", "d"]
+    assert unnamed(Admission((), False), models) == list(models)

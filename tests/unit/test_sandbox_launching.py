@@ -268,6 +268,27 @@ def test_a_port_that_is_roots_is_carried(bench: Bench, engine: str, name: str) -
     assert any("connected to" in note for note in ended.notes())
 
 
+def test_a_plain_command_asks_no_model_that_the_scope_does_not_name(bench: Bench) -> None:
+    """The recording stands before models, and leads a plain command to those in scope alone."""
+    needed("bubblewrap")
+    with socket.create_server(("127.0.0.1", 0)) as model:
+        url = f"127.0.0.1:{model.getsockname()[1]}"
+        script = "curl -s -m 5 -d x $OPENAI_BASE_URL/responses"
+        environ = {"OPENAI_BASE_URL": f"http://{url}"}
+        more = {"environ": environ, "record": True}
+        ended = run(bench, script, *SCOPE, "hosts=none", **more)
+        model.settimeout(0.01)
+        with pytest.raises(TimeoutError):
+            model.accept()
+        assert "no model is asked" in ended.out, ended.err
+        assert "not asked through the recording: anthropic, openai, gemini" in ended.err
+        assert "agent's model" not in ended.err
+        model.settimeout(20)
+        ended = run(bench, script, *SCOPE, f"hosts={url}", **more)
+        model.accept()[0].close()
+    assert f"reachable for the agent's model, and so for its tools too: {url}" in ended.err
+
+
 def test_a_port_that_is_taken_is_said(bench: Bench) -> None:
     """A port that cannot be shown ends `require`, and no walls are left half built."""
     needed("bubblewrap")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from broker.sandbox.plan import Item
-from broker.sandbox.tree import listing
+from broker.sandbox.tree import guarded_in, listing
 
 
 def test_each_kind_is_told(tmp_path: Path) -> None:
@@ -30,3 +30,12 @@ def test_each_kind_is_told(tmp_path: Path) -> None:
 def test_what_cannot_be_listed_is_empty(tmp_path: Path) -> None:
     """A folder that is not there has no entries."""
     assert list(listing(str(tmp_path))("gone/")) == []
+
+
+def test_guarded_places_are_found(tmp_path: Path) -> None:
+    """Repositories and our settings are found below the trees that are asked for, and no others."""
+    for name in ("src/a/.git/hooks", ".broker", "docs/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    assert guarded_in(str(tmp_path), [str(tmp_path / "src")]) == ["src/a/.git"]
+    found = guarded_in(str(tmp_path), [str(tmp_path)])
+    assert sorted(found) == [".broker", "docs/.git", "src/a/.git"]

@@ -105,6 +105,7 @@ bench: $(READY) ## measure the broker
 	@$(PY) bench/traces.py
 	@$(PY) bench/recording.py
 	@$(PY) bench/fleet.py
+	@$(PY) bench/budgets.py
 
 .PHONY: bench-agentdojo
 bench-agentdojo: $(READY) ## count what scopes stop of four benchmarks of attacked agents

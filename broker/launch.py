@@ -45,6 +45,7 @@ from broker.service.place import Runtime
 from broker.service.server import Server
 from broker.session import CANARY, Session
 from broker.sessions.asking import AskingSession
+from broker.sessions.counting import files_of_counts
 from broker.sessions.ground import Outside, key_path, own_key
 from broker.sessions.recovery import seal_abandoned
 from broker.telling import Telling, has_terminal
@@ -133,6 +134,8 @@ def run(
     config = load_config(found.config)
     if not config.enabled:
         return _unguarded(command, program, given, start_in(folder), streams)
+    if config.budget is not None:
+        given.pop(config.budget.password, None)  # who has it could give calls back
     if given.get(SOCKET_VARIABLE) or given.get(SESSION_VARIABLE):
         raise LaunchError(
             "this is inside a run already: a new ticket is minted by a person only, and a "
@@ -173,7 +176,7 @@ def run(
         try:
             walls = Sandbox(
                 sandbox or Wanted(),
-                own=(*found.own(), *how.own(given), *runtime.own),
+                own=(*found.own(), *files_of_counts(found), *how.own(given), *runtime.own),
                 secret=key_path(found),
                 clock=outside.clock,
                 say=streams.say,

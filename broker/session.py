@@ -65,8 +65,9 @@ class Session(Decides):
         self._ground, self._untold = ground, []
         self._receipt, self._custody = ground.receipt, ground.custody
         self._latest, self._over = ground.at, ""
-        self._tickets, self._lock = InHand(ground.custody, self._derived), threading.RLock()
+        self._tickets = InHand(ground.custody, self._derived)
         self._revoking = Revoking(ground.revocations, self._append)
+        self._lock = threading.RLock()
 
     # ── how a session comes to be ──
 

@@ -240,12 +240,13 @@ def _call(
         return decision
 
     network.faults = list(faults)
+    tries = TRIES if budget.answering else 1
     decision = budget.settle(
         tuple(named[link] for link in line), cost, judge, limits=allowed_by, witness=witness
     )
     network.faults = []
     given_up = decision.refusal is not None and decision.refusal.caveat == "session"
-    if given_up and what == "call" and len(faults) < TRIES:
+    if given_up and what == "call" and len(faults) < tries:
         played.wrong.append(f"{faults} were not tried again")
     # What was given up may be counted until its holder asks again; so others may be refused.
     played.faulty = played.faulty or given_up

@@ -12,6 +12,7 @@ not used again, since nobody knows what it would answer next.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -67,6 +68,8 @@ class PostgresStore:
                 "a budget in a PostgreSQL database needs its client: pip install "
                 "'capability-broker[postgres]'"
             ) from error
+        # What goes wrong with a connection is an error here, and not a line on a person's terminal.
+        logging.getLogger("psycopg").addHandler(logging.NullHandler())
         self.name = name
         self._psycopg = psycopg
         self._url, self._try_s = url, try_s

@@ -4,7 +4,7 @@ A store on a Redis or Valkey server.
 Decided here: where things lie on the server, and what is asked of it before it is trusted with
 counts: each change on its disk before it is answered (``appendonly``, ``appendfsync always``), and
 nothing dropped when its memory is full. One request is one script (``ruling.lua``), so one step of
-the server. All keys begin with ``{broker}:``, which is one slot of a cluster.
+the server.
 
 Rules a maintainer keeps: the client library tries nothing again by itself; a server whose settings
 may not be looked at is used only where the person vouched for it.

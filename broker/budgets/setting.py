@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from broker.errors import ConfigError
+from broker.home import every_name
 
 SCHEMES: Final = ("redis", "rediss", "postgresql", "postgres", "sqlite")
 KEYS: Final = ("url", "password_file", "password", "authorities", "vouched")
@@ -38,6 +39,20 @@ class BudgetSetting:
     password: str = ""
     authorities: Path | None = None
     vouched: bool = False
+
+    def own(self) -> tuple[str, ...]:
+        """
+        Return the files that no tool may touch: the counts, and the password.
+
+        >>> BudgetSetting("sqlite:///nowhere/counts").own()[:2]
+        ('/nowhere/counts', '/nowhere/counts-wal')
+        """
+        parts = urlsplit(self.url)
+        found = [] if self.password_file is None else [self.password_file]
+        if parts.scheme == "sqlite":
+            path = unquote(parts.path)
+            found += [Path(path + ending) for ending in ("", "-wal", "-shm", "-journal")]
+        return every_name(found)
 
 
 def read_setting(table: Mapping[str, object], folder: Path) -> BudgetSetting:

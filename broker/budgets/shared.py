@@ -87,6 +87,7 @@ class SharedBudget:
         self._holder, self._trees = holder, dict.fromkeys(trees)
         self._deadline_s, self._time = deadline_s, time or Time()
         self._lock, self._pid = threading.Lock(), os.getpid()
+        self.answering = True  # false: it gave up last time, so it is asked once and not waited for
         answer, self._number = self._until_answered(
             lambda: store.join(holder, at_least, tuple(self._trees))
         )
@@ -179,13 +180,18 @@ class SharedBudget:
 
     def _until_answered(self, ask: Callable[[], T]) -> T:
         """Ask, and ask again while time is left; each request counts once, however often made."""
-        until, wait = self._time.now() + self._deadline_s, _FIRST_WAIT_S
+        until = self._time.now() + (self._deadline_s if self.answering else 0.0)
+        wait = _FIRST_WAIT_S
         while True:
             try:
-                return ask()
+                answer = ask()
             except StoreError as error:
                 if error.code != UNREACHABLE or self._time.now() + wait >= until:
+                    self.answering = False
                     raise
+            else:
+                self.answering = True
+                return answer
             self._time.wait(wait)
             wait = min(2 * wait, _LONGEST_WAIT_S)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -18,10 +19,9 @@ import typer
 from broker.cli.exits import ALLOWED
 from broker.cli.output import err, json_out, out, paint, printable
 from broker.cli.typed import Json
-from broker.errors import InputError
+from broker.errors import BrokerError, InputError
 
 if TYPE_CHECKING:
-    from broker.budgets.store import Revoked
     from broker.home import Home
     from broker.receipt.keys import Key
 
@@ -54,6 +54,7 @@ def revoke(
     from broker.cli.wires import installation_key
     from broker.home import Home
     from broker.service.client import SESSION_VARIABLE, SOCKET_VARIABLE
+    from broker.sessions.counting import revoke_everywhere
 
     if os.environ.get(SESSION_VARIABLE) or os.environ.get(SOCKET_VARIABLE):
         raise InputError("a run does not revoke its own tickets: type it at another terminal")
@@ -63,15 +64,33 @@ def revoke(
     home = Home.find(os.environ)
     key = installation_key(home)
     ticket, sid = (name, None) if _TICKET.fullmatch(name) else _in_force(name, home, key)
-    new, shared = _written(Revoked(ticket, why, time.time_ns()), home, key)
+    new, shared = revoke_everywhere(Revoked(ticket, why, time.time_ns()), home, key)
     if as_json:
         json_out({"ticket": ticket, "session": sid, "new": new, "shared": shared})
         return ALLOWED
     of = "" if sid is None else f" of session {sid}"
+    if sid is None and not _is_named(ticket, home, key):
+        err("warning: no session that runs here has recorded a ticket of that id: is it right?")
     if not new:
         err("it was revoked before; that stands, with its own reason")
     out(f"{paint('revoked', 'yellow')}: ticket {ticket}{printable(of)}")
     return ALLOWED
+
+
+def _is_named(ticket: str, home: Home, key: Key) -> bool:
+    """Whether a session that runs on this machine has recorded a ticket."""
+    from broker.receipt.store import Receipts
+    from broker.receipt.verify import read_entries
+    from broker.sessions.alive import running
+
+    receipts = Receipts(home, key)
+    for sid in running(home.sessions):
+        head = receipts.head_path(sid)
+        with suppress(BrokerError):  # another session's fault is not what was asked about
+            for entry in read_entries(receipts.path(sid), key, head, sid=sid):
+                if entry.kind in ("ticket", "delegate") and entry.data.get("ticket") == ticket:
+                    return True
+    return False
 
 
 def _in_force(name: str, home: Home, key: Key) -> tuple[str, str]:
@@ -88,21 +107,3 @@ def _in_force(name: str, home: Home, key: Key) -> tuple[str, str]:
         if entry.kind == "ticket" and "beside" not in entry.data:
             found = str(entry.data.get("ticket"))
     return found, sid
-
-
-def _written(revoked: Revoked, home: Home, key: Key) -> tuple[bool, bool]:
-    """Write it here and, where counts are shared, there; whether it is new, and whether shared."""
-    from broker.config import load_config
-    from broker.sessions.revoking import Revocations
-
-    new = Revocations(home.revoked, key).add(revoked)
-    setting = load_config(home.config).budget
-    if setting is None:
-        return new, False
-    from broker.budgets.opening import open_store
-
-    store = open_store(setting, os.environ)
-    try:
-        return store.revoke(revoked) or new, True
-    finally:
-        store.close()

@@ -18,17 +18,31 @@ from typing import Final
 from broker.budget import Budget, MemoryBudget
 from broker.budgets.opening import open_store
 from broker.budgets.shared import SharedBudget
+from broker.budgets.store import Revoked
 from broker.calls import Decision
 from broker.config import load_config
 from broker.errors import ConfigError, StoreError
 from broker.guard import TicketGuard
 from broker.home import Home
+from broker.receipt.keys import Key
 from broker.receipt.store import Receipts
 from broker.receipt.verify import read_entries
 from broker.sessions.past import Past
 from broker.sessions.records import Data
+from broker.sessions.revoking import Revocations
 
 SHARED: Final = "shared"  # what the first entry of a receipt says of counts
+
+
+def files_of_counts(home: Home) -> tuple[str, ...]:
+    """
+    Return the files of shared counts that no tool may touch, by every name.
+
+    Raises:
+        ConfigError: the configuration is malformed.
+    """
+    setting = load_config(home.config).budget
+    return () if setting is None else setting.own()
 
 
 def new_counts(home: Home, sid: str, tree: str = "") -> Budget:
@@ -81,6 +95,33 @@ def debited(decision: Decision, guard: TicketGuard | None) -> Data:
     if guard is None or not decision.allowed or guard.budget.debit is None:
         return {}
     return {"debit": guard.budget.debit}
+
+
+def revoke_everywhere(revoked: Revoked, home: Home, key: Key) -> tuple[bool, bool]:
+    """
+    Revoke a ticket on this machine and, where counts are shared, for all who count there.
+
+    Args:
+        revoked: the ticket, why, and when.
+        home: the broker's folders.
+        key: the installation's.
+
+    Returns:
+        Whether it was new somewhere, and whether counts are shared.
+
+    Raises:
+        ConfigError: the configuration is malformed; it is revoked on this machine.
+        InputError, StoreError, UnverifiableError: it could not be written everywhere.
+    """
+    new = Revocations(home.revoked, key).add(revoked)
+    setting = load_config(home.config).budget
+    if setting is None:
+        return new, False
+    store = open_store(setting, os.environ)
+    try:
+        return store.revoke(revoked) or new, True
+    finally:
+        store.close()
 
 
 def settle_up(home: Home, receipts: Receipts, sid: str) -> str:

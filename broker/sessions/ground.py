@@ -47,7 +47,7 @@ from broker.sessions.alive import Alive
 from broker.sessions.checkpointfiles import checkpointer
 from broker.sessions.checkpointing import Checkpointer
 from broker.sessions.conceal import Concealer, concealed_names
-from broker.sessions.counting import SHARED, new_counts, past_counts
+from broker.sessions.counting import SHARED, files_of_counts, new_counts, past_counts
 from broker.sessions.custody import Custody
 from broker.sessions.folders import check_folders
 from broker.sessions.handing import handed_over
@@ -232,7 +232,8 @@ def begin(
     opened = Intents().open(intent, at) if intent is not None else None
     asked = (*load_config(home.config).opinions, *opinions)
     others = opinions_of(asked, workspace)
-    resolver = Resolver(workspace, catalogs, own=(*home.own(), *own, *files_of(asked)))
+    own = (*home.own(), *own, *files_of(asked), *files_of_counts(home))
+    resolver = Resolver(workspace, catalogs, own=own)
     finish(home)
     own_key(home, outside.randomness)
     sid = new_sid(outside.randomness)
@@ -340,7 +341,8 @@ def again(
         asked = (*load_config(home.config).opinions, *opinions)
         check_still_there(past.opinions, asked)
         others = opinions_of(asked, workspace)
-        resolver = Resolver(workspace, catalogs, own=(*home.own(), *own, *files_of(asked)))
+        own = (*home.own(), *own, *files_of(asked), *files_of_counts(home))
+        resolver = Resolver(workspace, catalogs, own=own)
         checkpoints = _checkpoints(home, receipts, receipt, outside)
         checkpoints.begin()
     except BrokerError:

@@ -55,6 +55,7 @@ class AdapterSuite(Trials):
     """
 
     lacks: ClassVar[Mapping[str, str]] = {}
+    prompt_s: ClassVar[float] = PROMPT_S  # more where a run starts a process
 
     # ── what an author writes ──
 
@@ -88,7 +89,10 @@ class AdapterSuite(Trials):
         with stage.held.block():
             if way == "sync":
                 return self.drive_sync(stage)
-            return asyncio.run(_prompt(drive(stage)))
+            return asyncio.run(self._prompt(drive(stage)))
+
+    async def _prompt(self, drive: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wait_for(drive, self.prompt_s)
 
     def needs(self, *features: str) -> None:
         """Skip a case for a feature that the framework lacks, by the reason its author gives."""
@@ -257,7 +261,7 @@ class AdapterSuite(Trials):
             await task
             return ticks
 
-        assert asyncio.run(_prompt(both())) > 5
+        assert asyncio.run(self._prompt(both())) > 5
         assert stage.ran == [("read", "src/a.py")]
 
     def test_a_cancelled_call_runs_nothing(
@@ -276,7 +280,7 @@ class AdapterSuite(Trials):
             await asyncio.wait([task])
             await asyncio.sleep(2 * SLOW_S)  # the decision itself goes to its end
 
-        asyncio.run(_prompt(cancelled()))
+        asyncio.run(self._prompt(cancelled()))
         assert asked
         assert stage.ran == []
         assert trial.entries("result") == []
@@ -321,10 +325,6 @@ class AdapterSuite(Trials):
         assert stage.ran == []
         (refused,) = trial.entries("delegate")
         assert refused["decision"] == "refuse"
-
-
-async def _prompt(drive: Coroutine[Any, Any, T]) -> T:
-    return await asyncio.wait_for(drive, PROMPT_S)
 
 
 def _slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -148,7 +148,14 @@ class Trial:
 
 
 class Trials:
-    """A session for each test of a class: what the suite stands on, and an author's own tests."""
+    """
+    A session for each test of a class: what the suite stands on, and an author's own tests.
+
+    ``scope`` is what the session permits. Where a framework delegates by a tool of another name
+    than ``helper``, its author names that one.
+    """
+
+    scope: ClassVar[Sequence[str]] = SCOPE
 
     @pytest.fixture
     def trial(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
@@ -158,7 +165,7 @@ class Trials:
         (workspace / "src" / "a.py").write_text("a = 1\n", encoding="utf-8")
         monkeypatch.chdir(workspace)
         home = Home.find({"BROKER_HOME": str(tmp_path / "home")})
-        with session(SCOPE, workspace=workspace, home=home, environ={}, agent="suite") as held:
+        with session(self.scope, workspace=workspace, home=home, environ={}, agent="suite") as held:
             trial = Trial(held, home, workspace)
             yield trial
             sid = held.sid

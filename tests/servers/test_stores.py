@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 
 from broker.budgets.opening import open_store
@@ -17,7 +25,7 @@ from broker.budgets.shared import SharedBudget
 from broker.budgets.store import UNREACHABLE, Revoked, Store
 from broker.errors import ConfigError, StoreError
 from tests.budgetkit import LIMITS, STORIES, play, up_to
-from tests.serverkit import Server, postgres_server, redis_server
+from tests.serverkit import Server, free_port, postgres_server, redis_server
 
 pytestmark = pytest.mark.server
 SERVERS = {"redis": redis_server, "postgres": postgres_server}
@@ -154,3 +162,71 @@ def test_a_server_that_is_gone_is_named(server: Server) -> None:
     with pytest.raises(StoreError) as raised:
         open_store(setting, {})
     assert raised.value.code == UNREACHABLE
+
+
+def test_a_server_with_an_older_copy_loses_the_tree(tmp_path: Path) -> None:
+    """Restored from a copy that lacks calls, it allows nothing, also to one who lacks none."""
+    with redis_server(within=tmp_path) as running:
+        (folder,) = tmp_path.iterdir()
+        budget = SharedBudget(store_of(running), "h")
+        budget.begin("r")
+        other = SharedBudget(store_of(running), "other", trees=("r",))
+        assert other.settle(("r",), 1, up_to(9), limits=(9,)).allowed
+        shutil.copytree(folder, tmp_path / "copy")
+        assert budget.settle(("r",), 1, up_to(9), limits=(9,)).allowed
+        running.kill()
+        shutil.rmtree(folder)
+        (tmp_path / "copy").rename(folder)
+        running.start()
+        assert store_of(running).counts(("r",)) == (1,)
+        for each in (budget, other, budget):
+            refusal = each.settle(("r",), 1, up_to(9), limits=(9,)).refusal
+            assert refusal is not None
+            assert "has lost what was counted" in refusal.reason
+
+
+def test_a_server_is_reached_by_tls_and_held_to_its_authority(tmp_path: Path) -> None:
+    """With the authority's file it is; by another authority, or none, it is not believed."""
+    certificate, key = certified(tmp_path, "right")
+    wrong, _ = certified(tmp_path, "wrong")
+    port = free_port()
+    tls = ("--tls-port", str(port), "--tls-auth-clients", "no")
+    with redis_server(*tls, "--tls-cert-file", str(certificate), "--tls-key-file", str(key)):
+        setting = BudgetSetting(f"rediss://localhost:{port}/0", authorities=certificate)
+        store = open_store(setting, {})
+        assert store.begin("r", "h")
+        store.close()
+        for authorities in (wrong, None):
+            with pytest.raises(StoreError, match="cannot be asked"):
+                open_store(replace(setting, authorities=authorities), {})
+        with pytest.raises(StoreError, match="cannot be asked"):  # another name than it vouches for
+            open_store(replace(setting, url=f"rediss://127.0.0.1:{port}/0"), {})
+
+
+def certified(folder: Path, name: str) -> tuple[Path, Path]:
+    """Return the files of a certificate for `localhost` that vouches for itself, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / f"{name}.pem", folder / f"{name}.key"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files

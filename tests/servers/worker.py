@@ -49,6 +49,8 @@ def main(url: str, tree: str, ticket: str, file: str, calls: int, limit: int, ow
         elif "cannot be asked" not in refusal.reason:
             print(refusal.reason, file=sys.stderr)
             return 1
+        else:
+            time.sleep(0.05)
     budget.close()
     return 0
 

@@ -63,7 +63,10 @@ def test_one_ticket_is_revoked_by_its_id(
     """A subagent's ticket stops, and the session goes on."""
     session = kept.open()
     child = session.delegate(["calls=2"], holder="agent:x:1")
-    assert broker(*command, child.id, "--reason", "enough").code == 0
+    said = broker(*command, child.id, "--reason", "enough")
+    assert (said.code, said.err) == (0, "")
+    said = broker(*command, "0" * 16, "--reason", "a slip")
+    assert (said.code, "is it right?" in said.err) == (0, True)
     answer = session.decide(
         "Read", {"file_path": "src/a.py"}, actor="agent:x:1", cwd=str(kept.workspace)
     )

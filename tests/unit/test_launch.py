@@ -90,6 +90,20 @@ def test_the_environment_names_the_session_and_no_key(
     assert not os.path.exists(found["BROKER_SOCKET"])
 
 
+def test_the_password_of_shared_counts_is_not_handed_on(
+    bench: Bench, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The variable that the configuration names for it is not in the agent's environment."""
+    bench.home.config.mkdir(parents=True, mode=0o700)
+    file = bench.home.config / "broker.toml"
+    url = f"sqlite://{tmp_path}/counts/file"
+    file.write_text(f'[budget]\nurl = "{url}"\npassword = "COUNTS"\n', encoding="utf-8")
+    file.chmod(0o600)
+    environ = {**os.environ, "COUNTS": "correct horse", "MARK": "kept"}
+    assert launch(bench, "sh", "-c", "echo $MARK ${COUNTS-gone}", environ=environ)[0] == 0
+    assert capfd.readouterr().out == "kept gone\n"
+
+
 def test_the_agent_starts_in_the_workspace(
     bench: Bench, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

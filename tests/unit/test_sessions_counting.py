@@ -63,6 +63,22 @@ def test_a_session_counts_where_the_configuration_says(bench: Bench, counts: Pat
     assert bench.verdict(session.sid).state == "SEALED"
 
 
+def test_no_tool_touches_the_counts(bench: Bench, counts: Path) -> None:
+    """The file of counts, even in the workspace, is closed under a ticket without limits."""
+    file = bench.home.config / "broker.toml"
+    inside = bench.workspace / "counts" / "file"
+    inside.parent.mkdir(mode=0o700)
+    file.write_text(f'[budget]\nurl = "sqlite://{inside}"\n', encoding="utf-8")
+    session = bench.open([])
+    for path in ("counts/file", "counts/file-wal"):
+        for tool in ("Read", "Write"):
+            given = {"file_path": path, "content": ""}
+            refusal = session.decide(tool, given, cwd=str(bench.workspace)).refusal
+            assert refusal is not None, (tool, path)
+            assert refusal.caveat == "own"
+    assert counts != inside
+
+
 def test_a_session_goes_on_with_its_shared_counts(bench: Bench, counts: Path) -> None:
     """After its broker was killed a session has spent what it recorded, and nothing else."""
     session = bench.open()

@@ -135,7 +135,7 @@ class ClaudeLaunch:
             why = switched_off(path, managed=managed)
             if why is not None:
                 raise LaunchError(f"`{path}` keeps the broker's hook from running: {why}")
-        _typed_settings(arguments)
+        typed_settings(arguments)
 
     def prompt(self, command: Sequence[str]) -> str | None:
         """
@@ -169,7 +169,7 @@ class ClaudeLaunch:
             LaunchError: they cannot be written, or the typed settings cannot be read.
         """
         arguments = options(launch.command)
-        typed = _typed_settings(arguments)
+        typed = typed_settings(arguments)
         client = launch.folder / CLIENT_NAME
         settings = launch.folder / SETTINGS_NAME
         try:
@@ -324,7 +324,7 @@ def with_rules(
     return {**typed, "permissions": merged}
 
 
-def _typed_settings(arguments: Sequence[str]) -> dict[str, object]:
+def typed_settings(arguments: Sequence[str]) -> dict[str, object]:
     """
     Return the settings that the person gave with ``--settings``, a file or JSON.
 

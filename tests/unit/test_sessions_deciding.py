@@ -60,7 +60,7 @@ def test_the_strictest_answer_wins_and_is_recorded(bench: Bench) -> None:
         data = _last(bench, session)
         assert (data["decision"], data["caveat"]) == ("refuse", "opinion")
         assert data["opinions"][0]["said"] == "refuse"
-        assert point.asked[0]["context"]["ticket"] == session.ticket.id
+        assert point.asked[0]["context"]["ticket_id"] == session.ticket.id
         session.seal()
         assert str(bench.verdict(session.sid).state) == "SEALED"
 

@@ -106,7 +106,7 @@ def crewai() -> Arms:
     from crewai import Agent, Crew, Task
     from crewai.tools import tool
 
-    from broker.frameworks.crewai import HeldAgent
+    from broker.frameworks.crewai import HeldCrewAgent
     from tests.frameworks.test_crewai import Scripted, about
 
     def run(asks: list[Ask], kind: Any = Agent, hook: Any = nullcontext) -> None:
@@ -141,7 +141,7 @@ def crewai() -> Arms:
 
     return {
         NONE: run,
-        OURS: lambda asks: run(asks, HeldAgent),
+        OURS: lambda asks: run(asks, HeldCrewAgent),
         "attenu-guard": attenu,
         "tenuo": tenuo,
     }

@@ -29,7 +29,7 @@ _ALONE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedHolder:
     """A holder, as a hook asks a session: the main agent is the holder, and nobody holds more."""
 
     held: Holder
@@ -46,6 +46,7 @@ class Asked:
         server: str | None,
         cwd: str | None,
     ) -> Decision:
+        """Decide a call; see ``Session.decide``."""
         held, main = self.held, actor == MAIN
         if isinstance(held.asked, Session):
             bound = () if held.ticket is None else (held.ticket,)
@@ -67,6 +68,12 @@ class Asked:
         return found if why is None else Decision(why)
 
     def holds(self, actor: str, among: Sequence[str] = ()) -> tuple[Ticket, ...]:
+        """
+        Return the tickets that judge an actor's calls.
+
+        Raises:
+            InputError: the session is another process's, and cannot tell.
+        """
         if not isinstance(self.held.asked, Session):
             raise InputError(_ALONE)
         if actor == MAIN:
@@ -75,11 +82,13 @@ class Asked:
         return self.held.asked.holds(actor, tuple(among) or bound)
 
     def delegate(self, texts: Sequence[str], *, parent: str, asked_by: str, holder: str) -> Ticket:
+        """Derive a narrower ticket for a subagent; see ``Session.delegate``."""
         session = cast(Session, self.held.asked)
         asker = self.held.actor if asked_by == MAIN else asked_by
         return session.delegate(texts, parent=parent, asked_by=asker, holder=holder)
 
     def result(self, call_id: str, *, ok: bool, output: object) -> None:
+        """Record how a call ended."""
         self.held.result(call_id, ok=ok, output=output)
 
     def at_work(self, tickets: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ from broker.agents.definitions import Definitions, Listing
 from broker.agents.hooks import AgentHook, HookCall, spelled_server
 from broker.boundary import contained
 from broker.errors import InputError
-from broker.frameworks.asked import Asked
+from broker.frameworks.asked import AskedHolder
 from broker.frameworks.calling import sdk_missing
 from broker.frameworks.holding import current
 from broker.service.protocol import HookRefusal, write_object
@@ -85,7 +85,9 @@ def hold(
     changed = _without_workspace(given, environ, folder)
     listed = _definitions(given, environ, own).listed
     dialect = _Dialect(frozenset(map(spelled_server, own)), scopes or {})
-    calls = _Calls(AgentHook(dialect, children=Children(listed)), cast(Session, Asked(current())))
+    calls = _Calls(
+        AgentHook(dialect, children=Children(listed)), cast(Session, AskedHolder(current()))
+    )
     asking = HookMatcher(hooks=[calls.before], timeout=TIMEOUT_S, on_failure="block")
     telling = HookMatcher(hooks=[calls.after], timeout=TIMEOUT_S)
     hooks: dict[Any, list[HookMatcher]] = dict(given.hooks or {})

@@ -1,10 +1,10 @@
 """
 CrewAI: an agent whose tools are decided before they run, whoever starts it.
 
-``HeldAgent`` stands in the place of ``crewai.Agent``. As an executor is made for it, each tool that
-the executor gets is wrapped: the agent's own and a task's, those of MCP servers, and those that
-CrewAI adds to delegate or to remember. A refusal is the tool's result. CrewAI's own hooks before a
-call are not used for this: where one breaks, the call runs.
+``HeldCrewAgent`` stands in the place of ``crewai.Agent``. As an executor is made for it, each tool
+that the executor gets is wrapped: the agent's own and a task's, those of MCP servers, and those
+that CrewAI adds to delegate or to remember. A refusal is the tool's result. CrewAI's own hooks
+before a call are not used for this: where one breaks, the call runs.
 
 Whose ticket: an agent that a crew starts works under the ticket of the block around the run,
 narrowed by its ``scope`` if it has one. An agent that works for another one, as a coworker does, is
@@ -38,21 +38,21 @@ try:
 except ImportError as error:
     raise sdk_missing("crewai") from error
 
-__all__ = ["HeldAgent", "HeldTool"]
+__all__ = ["HeldCrewAgent", "HeldTool"]
 
 # Who works here. Beside the block, since CrewAI starts an agent's task again where it failed.
-_working: Final[ContextVar[HeldAgent | None]] = ContextVar("broker_crewai", default=None)
+_working: Final[ContextVar[HeldCrewAgent | None]] = ContextVar("broker_crewai", default=None)
 
 
 class HeldTool(BaseTool):
     """A tool that asks before it runs, under the ticket of one agent; ``inner`` is what runs."""
 
     inner: BaseTool
-    _agent: HeldAgent = PrivateAttr()
+    _agent: HeldCrewAgent = PrivateAttr()
     _under: Holder = PrivateAttr()
 
     @classmethod
-    def of(cls, tool: BaseTool, agent: HeldAgent, under: Holder) -> HeldTool:
+    def of(cls, tool: BaseTool, agent: HeldCrewAgent, under: Holder) -> HeldTool:
         """Return a tool as an agent has it that works under a ticket."""
         inner = tool.inner if isinstance(tool, HeldTool) else tool
         held = cls(
@@ -94,7 +94,7 @@ class HeldTool(BaseTool):
         return begun.output
 
 
-class HeldAgent(Agent):
+class HeldCrewAgent(Agent):
     """
     An agent of CrewAI that is held to the ticket of the block it runs in.
 
@@ -149,7 +149,7 @@ def _never(arguments: Any = None, result: Any = None) -> bool:
 
 
 @contextmanager
-def _at_work(agent: HeldAgent, under: Holder) -> Iterator[None]:
+def _at_work(agent: HeldCrewAgent, under: Holder) -> Iterator[None]:
     token = _working.set(agent)
     try:
         with under.block():

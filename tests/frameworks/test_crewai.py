@@ -21,7 +21,7 @@ from crewai.tools import tool
 from pydantic import Field, PrivateAttr
 
 from broker.errors import InputError
-from broker.frameworks.crewai import HeldAgent
+from broker.frameworks.crewai import HeldCrewAgent
 from broker.testing.frameworks import AdapterSuite
 from broker.testing.stage import SAID, SCOPE, Ask, Drive, Stage, Trial, Trials
 from tests.frameworks.pages import run_section
@@ -103,7 +103,7 @@ class TestCrewAI(AdapterSuite):
         assert helper is not None
         theirs = Scripted(model="scripted", turns=[[*turn] for turn in helper.turns])
         tools = [tool(each) for each in stage.tools(*helper.tools)]
-        below = HeldAgent(**about(helper.name), llm=theirs, tools=tools, scope=[*helper.texts])
+        below = HeldCrewAgent(**about(helper.name), llm=theirs, tools=tools, scope=[*helper.texts])
         asked = {"task": "go", "context": "none", "coworker": helper.name}
         delegate = Ask("delegate_work_to_coworker", asked, "helper")
         main = agent_of(stage, [delegate], allow_delegation=True)
@@ -119,20 +119,20 @@ def about(role: str) -> dict[str, str]:
     return {"role": role, "goal": "to help", "backstory": "It helps."}
 
 
-def agent_of(stage: Stage, *first: list[Ask], **more: Any) -> HeldAgent:
+def agent_of(stage: Stage, *first: list[Ask], **more: Any) -> HeldCrewAgent:
     """Return the main agent of a stage."""
     model = Scripted(model="scripted", turns=[*first, *([*turn] for turn in stage.turns)])
     tools = [tool(each) for each in stage.tools()]
-    return HeldAgent(**about("main"), llm=model, tools=tools, **more)
+    return HeldCrewAgent(**about("main"), llm=model, tools=tools, **more)
 
 
-def crew_of(main: HeldAgent, *others: HeldAgent, **more: Any) -> Crew:
+def crew_of(main: HeldCrewAgent, *others: HeldCrewAgent, **more: Any) -> Crew:
     """Return a crew whose one task is the main agent's."""
     task = Task(description="go", expected_output="words", agent=main)
     return Crew(agents=[main, *others], tasks=[task], verbose=False, **more)
 
 
-def told(agent: HeldAgent) -> dict[str, str]:
+def told(agent: HeldCrewAgent) -> dict[str, str]:
     """Return what the model of an agent was told."""
     assert isinstance(agent.llm, Scripted)
     return agent.llm.told
@@ -165,7 +165,7 @@ class TestWaysToStart(Trials):
         ]
         model = Talker(model="scripted", says=says)
         tools = [tool(each) for each in stage.tools()]
-        done = crew_of(HeldAgent(**about("main"), llm=model, tools=tools)).kickoff()
+        done = crew_of(HeldCrewAgent(**about("main"), llm=model, tools=tools)).kickoff()
         assert done.raw == SAID
         assert stage.ran == [("read", "src/a.py")]
         assert trial.answers() == [("read", "paths"), ("read", "allow")]
@@ -192,7 +192,7 @@ class TestWaysToStart(Trials):
 
     def test_no_block(self) -> None:
         """Outside of a block nothing runs, and the one who wrote the code is told."""
-        stage = Stage(None, ((Ask("note", {"text": "x"}, "c1"),),))  # type: ignore[arg-type]
+        stage = Stage(None, ((Ask("note", {"text": "x"}, "c1"),),))  # type: ignore[arg-type]  # there is no ticket at all
         with pytest.raises(InputError, match="no session is open here"):
             crew_of(agent_of(stage)).kickoff()
         assert stage.ran == []

@@ -143,7 +143,7 @@ async def driven(
     said, failed = "", None
     asked = {"user_id": "u", "session_id": session.id, "new_message": GO, "run_config": config}
     try:
-        async for event in runner.run_async(**asked):  # type: ignore[arg-type]
+        async for event in runner.run_async(**asked):  # type: ignore[arg-type]  # one table for all
             said += words(event)
     except (RuntimeError, ValueError) as error:
         failed = error

@@ -50,7 +50,7 @@ class Scripted(Model):
         # Results come back in one text, a line for each call by the order of their ids.
         responses = [m for m in messages if m.role == MessageRole.TOOL_RESPONSE]
         for turn, message in zip(self.asked, responses, strict=False):
-            text = message.content[0]["text"]  # type: ignore[index]
+            text = message.content[0]["text"]  # type: ignore[index]  # it is a list of parts
             lines = text.removeprefix("Observation:\n").splitlines()
             ids = sorted(ask.call_id for ask in turn)
             each = lines if len(lines) == len(ids) else [text] * len(ids)
@@ -138,7 +138,7 @@ class TestSmolagents(AdapterSuite):
 def made(function: Any) -> Tool:
     """Return a function as a tool."""
 
-    class Made(Tool):  # type: ignore[misc]
+    class Made(Tool):  # type: ignore[misc]  # the framework has no types
         name = function.__name__
         description = function.__doc__
         inputs: ClassVar[dict[str, Any]] = {
@@ -232,7 +232,7 @@ class TestCode(Trials):
     def test_code_that_runs_elsewhere(self, trial: Trial) -> None:
         """An executor that is not of this process is refused as the agent is made."""
 
-        class Elsewhere(PythonExecutor):  # type: ignore[misc]
+        class Elsewhere(PythonExecutor):  # type: ignore[misc]  # the framework has no types
             """One that runs code on another machine."""
 
             def send_tools(self, tools: Any) -> None:

@@ -25,6 +25,7 @@ from broker.opinions.opinion import NoAnswerError, Opined, digest
 from broker.opinions.question import Consultation, Question
 from broker.opinions.web import Web
 
+CALL: Final = "call"  # what is done with a tool, where there is nothing else to be asked about
 MAX_REASON_CHARS: Final = 400
 
 Decided = tuple[bool, str]
@@ -141,7 +142,7 @@ def read_batch(text: bytes, count: int) -> Decided:
 def _common(inquiry: Consultation, *, shows: bool) -> dict[str, Any]:
     context: dict[str, Any] = {
         "session": inquiry.session,
-        "ticket": inquiry.ticket,
+        "ticket_id": inquiry.ticket,
         "arguments_digest": inquiry.digest,
         "request": inquiry.nonce,
     }
@@ -151,10 +152,15 @@ def _common(inquiry: Consultation, *, shows: bool) -> dict[str, Any]:
 
 
 def _parts(question: Question) -> dict[str, Any]:
+    resource: dict[str, Any] = {"type": question.kind, "id": question.name}
+    if question.kind == "tool":
+        # As our own service reads it: nothing is an argument that the call does not have.
+        if question.server:
+            resource["properties"] = {"server": question.server}
+        return {"action": {"name": CALL}, "resource": resource}
     action: dict[str, Any] = {"name": question.tool}
     if question.server:
         action["properties"] = {"server": question.server}
-    resource: dict[str, Any] = {"type": question.kind, "id": question.name}
     if question.more:
         resource["properties"] = dict(question.more)
     return {"action": action, "resource": resource}

@@ -11,7 +11,7 @@ evaluation is a yes. Not decided here: Cedar itself (``cedarpy``, in the extra `
 - ``Url::"https://api.example.com:443"`` lies in ``Host::"api.example.com"``, in
   ``Host::"example.com"`` and in ``Host::"com"``.
 - ``Command::"make test"`` and ``Tool::"think"`` lie in nothing.
-- ``context`` has ``session``, ``ticket``, ``server`` and what is said of the resource, such as
+- ``context`` has ``session``, ``ticket_id``, ``server`` and what is said of the resource, such as
   ``access``.
 
 Rules a maintainer keeps: a policy that could not be evaluated is no answer, even where another
@@ -107,7 +107,7 @@ def request(inquiry: Consultation, question: Question) -> dict[str, Any]:
         "resource": _uid(_TYPES[question.kind], question.name),
         "context": {
             "session": inquiry.session,
-            "ticket": inquiry.ticket,
+            "ticket_id": inquiry.ticket,
             "server": question.server,
             **question.more,
         },

@@ -30,9 +30,8 @@ CAVEAT: Final = "opinion"
 NONCE_BYTES: Final = 16
 _PERSON: Final = "do not work around this"
 
-# What stands for a decision that waits for the opinions; it is recorded and debited nowhere.
 UNHEARD: Final = Decision(
-    Refusal(CAVEAT, "", f"no second opinion was asked, so the call is refused; {_PERSON}")
+    Refusal(CAVEAT, "", "no second opinion was asked, so the call is refused; try it again")
 )
 
 
@@ -61,8 +60,8 @@ class Weighing:
     """
     One call on its way to a decision. Used by one thread.
 
-    ``weigh`` is asked inside the session's lock, ``hear`` outside of it: nobody waits for the
-    opinion on another's call.
+    ``hear`` is asked outside of the session's lock, ``weigh`` inside of it: nobody waits for the
+    opinion on another's call. ``ticket`` is the id of the ticket that would allow it.
     """
 
     counsel: Counsel
@@ -71,19 +70,17 @@ class Weighing:
     ticket: str = ""
     heard: Weighed | None = None
 
-    def weigh(self, decision: Decision, ticket: str) -> Decision:
-        """
-        Return the stricter of the ticket's decision and the opinions, or ``UNHEARD``.
+    @property
+    def wanted(self) -> bool:
+        """Whether there are opinions to be heard before the call may pass."""
+        return self.heard is None and bool(self.counsel.opinions)
 
-        Args:
-            decision: what the ticket says.
-            ticket: the id of the ticket that says it.
-        """
+    def weigh(self, decision: Decision) -> Decision:
+        """Return the stricter of the ticket's decision and the opinions."""
         if not decision.allowed or not self.counsel.opinions:
             return decision
         if self.heard is None:
-            self.ticket = ticket
-            return UNHEARD
+            return UNHEARD  # the ticket allows what it refused a moment ago
         return decision if self.heard.refusal is None else Decision(self.heard.refusal)
 
     def hear(self, anew: Callable[[], Call]) -> Weighed:

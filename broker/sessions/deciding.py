@@ -23,7 +23,7 @@ from broker.calls import Call, Decision, Refusal
 from broker.errors import BrokerError
 from broker.events import CallDecided, OpinionFailed
 from broker.guard import TicketGuard
-from broker.opinions.counsel import UNHEARD, Weighing
+from broker.opinions.counsel import Weighing
 from broker.receipt.entry import Entry
 from broker.sessions.counting import debited
 from broker.sessions.ground import Ground
@@ -76,23 +76,24 @@ class Decides(Grouped, Testimony):
         weighing = self._ground.counsel.about(asked.call, asked.actor)
         told_of: list[CallDecided] = []
         decision = self._judged(asked, weighing, told_of)
-        if decision is UNHEARD:
+        if decision is None:
             for name, fault in weighing.hear(anew).faults():
                 self.bus.publish(OpinionFailed(self._ground.outside.clock(), self.sid, name, fault))
             decision = self._judged(asked, weighing, told_of)
+        assert decision is not None  # noqa: S101 - the opinions have been heard
         self._tell(told_of, durable=asked.durable)
         return decision
 
-    def _judged(self, asked: Undecided, weighing: Weighing, told_of: list[CallDecided]) -> Decision:
-        """Judge and record a call; or return ``UNHEARD``, and then nothing has happened."""
+    def _judged(
+        self, asked: Undecided, weighing: Weighing, told_of: list[CallDecided]
+    ) -> Decision | None:
+        """Judge and record a call; None: the opinions are to be heard, and nothing has happened."""
         call, call_id, again = asked.call, asked.call_id, asked.again
         guards: tuple[TicketGuard, ...] = ()
 
         def witness(decision: Decision, guard: TicketGuard | None) -> Decision:
             holder = guard.ticket.id if guard else ""
-            decision = weighing.weigh(decision, holder)
-            if decision is UNHEARD:
-                return decision
+            decision = weighing.weigh(decision)
             self._revoking.record(decision, at)
             data = decision_data(call, decision, call_id=call_id, ticket=holder, actor=asked.actor)
             data |= debited(decision, guard)
@@ -103,11 +104,8 @@ class Decides(Grouped, Testimony):
             entry = self._append("decision", data, at, durable=asked.durable)
             if entry is None:
                 return closed(self._over)
-            told_of.append(
-                CallDecided(
-                    at, self.sid, entry.n, call_id, call.tool, holder, asked.actor, decision
-                )
-            )
+            found = (at, self.sid, entry.n, call_id, call.tool, holder, asked.actor, decision)
+            told_of.append(CallDecided(*found))
             return decision
 
         with self._lock:
@@ -127,13 +125,23 @@ class Decides(Grouped, Testimony):
                 else:
                     if met is not None:
                         return met
-                    if veto is None:
-                        decision = check_all(guards, call, at, witness)
-                    else:
+                    if veto is not None:
                         decision = witness(Decision(veto), guards[0])
+                    elif weighing.wanted and _leans(guards, call, at):
+                        weighing.ticket = guards[0].ticket.id
+                        return None
+                    else:
+                        decision = check_all(guards, call, at, witness)
                     if decision.allowed and not again:
                         self._tickets.stand(call, guards, call_id)
-            if decision is not UNHEARD and not self.rehearsing:
+            if not self.rehearsing:
                 self.allowed += decision.allowed
                 self.refused += not decision.allowed
         return decision
+
+
+def _leans(guards: Sequence[TicketGuard], call: Call, at: int) -> bool:
+    """Whether all these tickets would let a call through now; nothing is debited or reserved."""
+    return all(
+        guard.judge(call, at, guard.spent() if guard.counted else None).allowed for guard in guards
+    )

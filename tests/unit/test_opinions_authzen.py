@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from broker.opinions.authzen import AuthZen, batch, read_batch, read_single, sin
 from broker.opinions.opinion import NoAnswerError, digest
 from broker.opinions.web import Web
 from tests.pdpkit import DecisionPoint, Odd, Rule, about, path
+from tests.servekit import EVALUATOR, served
 
 TWO = Call("edit", "git", (path("src/a.py", "write"), path("b")), digest="ab")
 
@@ -38,7 +40,7 @@ def test_what_one_evaluation_says() -> None:
         },
         "context": {
             "session": "k3v",
-            "ticket": "9f2c",
+            "ticket_id": "9f2c",
             "arguments_digest": "ab",
             "request": "ab" * 16,
         },
@@ -206,3 +208,23 @@ def test_what_leads_elsewhere_is_not_followed() -> None:
             answer = _opinion(server.url).ask(about(Call("think")))
         assert (answer.said, elsewhere.asked) == ("none", [])
         assert "redirect" in answer.fault
+
+
+def test_our_own_service_can_be_the_decision_point(tmp_path: Path) -> None:
+    """A `broker serve` in another process answers by its own ticket, one question or several."""
+    key = tmp_path / "bearer"
+    subjects = """[[ticket]]\nfor = ["agent:main"]\nscope = ["tools=edit,think"]\n"""
+    with served(tmp_path, subjects=subjects) as service:
+        base = f"http://127.0.0.1:{service.port}/access/v1"
+        key.write_text(EVALUATOR, encoding="utf-8")
+        for ending in ("evaluation", "evaluations"):
+            opinion = _opinion(f"{base}/{ending}", bearer=key.read_text, within_s=9.0)
+            said = [opinion.ask(about(call)) for call in (TWO, Call("think"), Call("read"))]
+            assert [(each.said, each.fault) for each in said] == [
+                ("allow", ""),
+                ("allow", ""),
+                ("refuse", ""),
+            ]
+            assert "tool `read` is not in tools" in said[2].reason
+        key.write_text("x" * 40, encoding="utf-8")
+        assert "status 401" in opinion.ask(about(TWO)).fault

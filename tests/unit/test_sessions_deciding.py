@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from broker.budgets.sqlite import SqliteStore
+from broker.budgets.store import Revoked
 from broker.errors import ConfigError, InputError
 from broker.events import CallDecided, OpinionFailed
 from broker.opinions.opinion import digest
 from broker.opinions.settings import OpinionSetting
 from broker.session import Session
 from broker.sessions.asking import AskingSession
+from broker.sessions.revoking import Revocations
 from tests.pdpkit import DecisionPoint
 from tests.sessionkit import Bench, bench, drop
 
@@ -57,7 +60,7 @@ def test_the_strictest_answer_wins_and_is_recorded(bench: Bench) -> None:
         data = _last(bench, session)
         assert (data["decision"], data["caveat"]) == ("refuse", "opinion")
         assert data["opinions"][0]["said"] == "refuse"
-        assert point.asked[0]["context"]["ticket"] == session.ticket.id
+        assert point.asked[0]["context"]["ticket_id"] == session.ticket.id
         session.seal()
         assert str(bench.verdict(session.sid).state) == "SEALED"
 
@@ -263,3 +266,47 @@ def test_concealed_arguments_cannot_be_guessed_from_a_digest(bench: Bench) -> No
         found = [d["opinions"][0]["asked"] for k, d in bench.entries(session.sid)
                  if k == "decision"]  # fmt: skip
     assert len(set(found)) == 2
+
+
+def test_what_is_asked_about_reserves_nothing(bench: Bench, tmp_path: Path) -> None:
+    """Where counts are shared with others, a call that waits for an opinion takes none of them."""
+    path = tmp_path / "counts" / "file"
+    bench.home.config.mkdir(parents=True, mode=0o700, exist_ok=True)
+    settings = bench.home.config / "broker.toml"
+    settings.write_text(f'[budget]\nurl = "sqlite://{path}"\n', encoding="utf-8")
+    settings.chmod(0o600)
+    seen: list[tuple[int, ...] | None] = []
+    answers = [False, True]
+
+    def rule(_: object) -> bool:
+        store = SqliteStore(path, 1.0)
+        seen.append(store.counts((session.ticket.id,)))
+        store.close()
+        return answers.pop(0)
+
+    with DecisionPoint(rule) as point:
+        session = bench.open(opinions=_with(point))
+        assert [session.decide("Read", READ).allowed for _ in range(2)] == [False, True]
+    assert seen == [(0,), (0,)]
+    assert session.spent() == (1,)
+    assert ["debit" in data for kind, data in bench.entries(session.sid) if kind == "decision"] == [
+        False,
+        True,
+    ]
+
+
+def test_a_ticket_that_is_revoked_meanwhile(bench: Bench) -> None:
+    """A yes that comes after the person has taken the ticket back allows nothing."""
+    revoked: list[Callable[[], object]] = []
+
+    def rule(_: object) -> bool:
+        revoked[0]()
+        return True
+
+    with DecisionPoint(rule) as point:
+        session = bench.open(opinions=_with(point))
+        revocations = Revocations(bench.home.revoked, bench.key())
+        revoked.append(lambda: revocations.add(Revoked(session.ticket.id, "enough", 0)))
+        refusal = session.decide("Read", READ).refusal
+    assert refusal is not None
+    assert refusal.caveat == "revoked"

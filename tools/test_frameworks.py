@@ -43,14 +43,14 @@ COLUMNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of one framework's tests: the outcome of each case, and why some were skipped."""
+    """What came of one framework's tests: the cases that it shows, and why some were skipped."""
 
     name: str
     package: str
     version: str
     passed: int
     failed: int
-    skipped: dict[str, str]
+    skipped: tuple[str, ...]
     shown: frozenset[str]
 
     def row(self) -> str:
@@ -113,22 +113,25 @@ def made(place: Path, pins: Path, extra: str) -> str:
 def read_report(name: str, package: str, version: str, text: str) -> Found:
     """Return what a report of pytest says."""
     cases = ElementTree.fromstring(text).iter("testcase")
-    skipped: dict[str, str] = {}
+    skipped: list[str] = []
     shown: set[str] = set()
+    broken: set[str] = set()
     counts: Counter[str] = Counter()
     for case in cases:
         title = case.get("name", "")
         if (skip := case.find("skipped")) is not None:
-            skipped[title] = skip.get("message", "")
+            skipped.append(skip.get("message", ""))
         elif case.find("failure") is not None or case.find("error") is not None:
             counts["failed"] += 1
+            broken.add(title)  # a framework with two suites shows what holds in both
         else:
             counts["passed"] += 1
             shown.add(title)
     if not counts["passed"]:
         counts["failed"] += 1  # a run of nothing shows nothing
     passed, failed = counts["passed"], counts["failed"]
-    return Found(name, package, version, passed, failed, skipped, frozenset(shown))
+    cells = frozenset(shown - broken)
+    return Found(name, package, version, passed, failed, tuple(skipped), cells)
 
 
 def rendered(found: list[Found]) -> str:
@@ -139,7 +142,7 @@ def rendered(found: list[Found]) -> str:
         *(each.row() for each in found),
     ]
     for each in found:
-        for reason, count in sorted(Counter(each.skipped.values()).items()):
+        for reason, count in sorted(Counter(each.skipped).items()):
             lines += ["", f"{each.package}, {count} left out: {reason}."]
     return "\n".join(lines) + "\n"
 

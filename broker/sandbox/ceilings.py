@@ -24,6 +24,10 @@ _SIZE: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _TIME: Final = {"s": 1, "m": 60, "h": 3_600}
 _MAX: Final = 2**50
 _TRIES: Final = 100
+FOR_EACH: Final = (
+    "limits on memory and processes hold for each process, and not for all together: this user has "
+    "no control groups of its own"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,20 @@ class Ceilings:
             ("RLIMIT_CPU", self.cpu_s),
         )
         return [(name, value) for name, value in named if value is not None]
+
+    def not_held(self, *, root: bool) -> str:
+        """
+        Return in words which ceiling does not hold without control groups, or an empty text.
+
+        Args:
+            root: whether the run is root's, whose processes the kernel does not count.
+
+        >>> Ceilings(processes=40).not_held(root=False)
+        ''
+        """
+        if self.processes is None or not root:
+            return ""
+        return "the limit on processes does not hold: it takes control groups, or not to be root"
 
 
 def read_ceilings(texts: Sequence[str]) -> Ceilings:

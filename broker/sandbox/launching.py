@@ -34,7 +34,7 @@ from broker.home import every_name
 from broker.sandbox import engines
 from broker.sandbox.admission import Admission, unnamed
 from broker.sandbox.carrying import Heard
-from broker.sandbox.ceilings import Ceilings, ControlGroup, read_ceilings
+from broker.sandbox.ceilings import FOR_EACH, Ceilings, ControlGroup, read_ceilings
 from broker.sandbox.egress import Egress
 from broker.sandbox.machine import CGROUPS, Machine, look
 from broker.sandbox.needs import needs_of
@@ -343,11 +343,12 @@ class Sandbox:
         if group.make(ceilings):
             self._group = group
             group.take(pid)
+        elif why := ceilings.not_held(root=os.geteuid() == 0):
+            if self._wanted.mode == "require":
+                raise LaunchError(why)
+            self._say(f"sandbox: {why}")
         else:
-            self._say(
-                "sandbox: limits on memory and processes hold for each process, and not for all "
-                "together: this user has no control groups of its own"
-            )
+            self._say(f"sandbox: {FOR_EACH}")
 
     # ── telling ──
 

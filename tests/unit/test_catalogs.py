@@ -12,6 +12,8 @@ from broker.catalogs import Argument, Catalogs, load_catalogs
 from broker.catalogs.entry import ToolEntry
 from broker.errors import CatalogError
 from broker.resolution.roles import PLAIN
+from broker.resolve import Resolver
+from tests.agents.tongues import TONGUES, Tongue
 
 LOOK = '[tools.look]\neffect = "read"\narguments = { path = "path-read" }\n'
 
@@ -239,3 +241,18 @@ def test_captured_calls_have_no_unknown_argument(shipped: Catalogs, shared: Path
         assert entry.others == "text" or payload["tool_input"].keys() <= entry.arguments.keys()
         seen += 1
     assert seen > 5
+
+
+@pytest.mark.parametrize("tongue", TONGUES, ids=lambda tongue: tongue.name)
+def test_what_each_agent_reads_and_writes_with_is_known(shipped: Catalogs, tongue: Tongue) -> None:
+    """An agent's own file tools are held by `reads` and `writes`, not as any tool of that name."""
+    for kind, effect in (("read", "read"), ("edit", "write"), ("write", "write")):
+        entry = shipped.lookup(tongue.names[kind], None)
+        assert entry is not None, tongue.names[kind]
+        assert entry.effect == effect, tongue.names[kind]
+
+
+def test_a_picture_is_read(shipped: Catalogs, tmp_path: Path) -> None:
+    """Codex reads files into its model by `view_image`: within `reads`, and never outside."""
+    call = Resolver(tmp_path, shipped).resolve("view_image", {"path": "a.png", "detail": "high"})
+    assert [path.access for path in call.paths] == ["read"]

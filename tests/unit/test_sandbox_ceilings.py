@@ -99,3 +99,10 @@ def test_a_group_holds_what_was_typed(groups: Path, monkeypatch: pytest.MonkeyPa
 def test_our_own_group_lies_below_the_root(tmp_path: Path) -> None:
     """Wherever this process is counted, the answer is a folder below the given one."""
     assert own_group(tmp_path) == tmp_path or tmp_path in own_group(tmp_path).parents
+
+
+def test_what_does_not_hold_for_root() -> None:
+    """Only a limit on processes is named, and only where nobody counts them."""
+    assert "processes" in Ceilings(processes=9).not_held(root=True)
+    assert not Ceilings(processes=9).not_held(root=False)
+    assert not Ceilings(memory_bytes=2**30, cpu_s=9).not_held(root=True)

@@ -22,6 +22,19 @@ from tests.sessionkit import Bench
 
 pytestmark = pytest.mark.timeout(120)
 SCOPE = ("tools=Bash,Read", "paths=src/**")
+FORKS = """
+import os, time
+made = 0
+for _ in range(60):
+    try:
+        if os.fork() == 0:
+            time.sleep(1)
+            os._exit(0)
+    except OSError:
+        break
+    made += 1
+print(made)
+"""
 
 
 @pytest.fixture
@@ -205,6 +218,18 @@ def test_limits_hold(bench: Bench, engine: str) -> None:
     )
     assert "MemoryError" in ended.out, ended.out + ended.err
     assert ended.out.split()[-1] == "9"
+
+
+def test_a_limit_on_processes_holds_or_is_said_not_to(bench: Bench) -> None:
+    """Who has neither control groups nor a user that is counted is told, or starts nothing."""
+    needed("bubblewrap")
+    script = f"exec {sys.executable} -c '{FORKS}'"
+    ended = run(bench, script, *SCOPE, limits=["processes=40"])
+    loose = "does not hold: it takes control groups" in ended.err
+    assert (ended.out == "60\n") == loose, ended.out + ended.err
+    if loose:
+        ended = run(bench, script, *SCOPE, limits=["processes=40"], mode="require")
+        assert (ended.code, ended.out) == (2, "")
 
 
 def test_a_repository_that_is_made_is_told(bench: Bench, engine: str) -> None:

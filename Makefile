@@ -131,6 +131,10 @@ $(MOTO)/.ready: | $(READY)
 test-fleet: $(FLEET)/.ready $(MOTO)/.ready ## receipts at an S3 server and on a Ray cluster, on this machine
 	@PATH="$(CURDIR)/$(MOTO)/bin:$$PATH" $(FLEET)/bin/python -m pytest tests/fleet -ra
 
+.PHONY: bench-frameworks
+bench-frameworks: $(READY) ## measure what the adapters of frameworks add to a call, once they are set up
+	@$(PY) bench/frameworks.py --peers
+
 .PHONY: wheel-test
 wheel-test: $(READY) ## build sdist and wheel, and test the wheel without the sources
 	@$(PY) tools/wheel_test.py

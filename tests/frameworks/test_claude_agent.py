@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
+pytest.importorskip("claude_agent_sdk", reason="the framework of this adapter is not installed")
 
 from claude_agent_sdk import (
     AgentDefinition,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-pytest.importorskip("google.adk", reason="google-adk is not installed")
+pytest.importorskip("google.adk", reason="the framework of this adapter is not installed")
 
 from google.adk.agents import LlmAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode

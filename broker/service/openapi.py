@@ -110,7 +110,7 @@ def _schemas() -> dict[str, object]:
         "Nothing": _object({}),
         "Error": _error(),
         "Evaluation": _object(parts, ("subject", "action", "resource"), more=True),
-        "Evaluations": _object({**parts, **several}, more=True),
+        "Evaluations": _object({**dict.fromkeys(parts, _ANY), **several}, more=True),
         "Evaluated": evaluated,
         "EvaluatedAll": {
             "oneOf": [

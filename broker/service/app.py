@@ -168,8 +168,8 @@ class Application:
         return await self._one(exchange, read_evaluation(await exchange.object()))
 
     async def _one(self, exchange: Inquiry, asked: Evaluation) -> Response:
-        if not asked.call_id:
-            asked = replace(asked, call_id=exchange.request_id)
+        if not asked.call_id and (name := exchange.request_id):
+            asked = replace(asked, call_id=name)
         (found,) = await decide_all(self._hosted, self._watch, [asked])
         return json_response(200, found)
 

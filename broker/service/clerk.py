@@ -36,7 +36,9 @@ T = TypeVar("T")
 Ask = Callable[[Session], Sequence[Decision]]
 Answers = asyncio.Future[Sequence[Decision]]
 
-_GROUP: Final = MAX_GROUP_LINES  # questions of one group: a receipt syncs by itself after so many
+# Decisions of one group: with one more the receipt would sync by itself, and the loop wait for it.
+# (It also would after MAX_GROUP_S, which deciding a group takes a small part of.)
+GROUP: Final = MAX_GROUP_LINES - 1
 
 
 class Clerk:
@@ -51,24 +53,25 @@ class Clerk:
     def __init__(self, session: Session, pool: Executor) -> None:
         self.session = session
         self._pool = pool
-        self._waiting: deque[tuple[Ask, Answers]] = deque()
+        self._waiting: deque[tuple[Ask, int, Answers]] = deque()
         self._turn = asyncio.Lock()
         self._work: asyncio.Task[None] | None = None
 
-    async def ask(self, ask: Ask) -> Sequence[Decision]:
+    async def ask(self, ask: Ask, weight: int = 1) -> Sequence[Decision]:
         """
         Have a question decided, and return its decisions once they are durable.
 
         Args:
             ask: asks the session, by ``decide(durable=False)``, and returns what it answered: one
                 decision or more.
+            weight: how many decisions it asks for at most; above GROUP it is a group of its own.
 
         Returns:
             These decisions, or as many refusals where they could not be made durable.
         """
         loop = asyncio.get_running_loop()
         heard: Answers = loop.create_future()
-        self._waiting.append((ask, heard))
+        self._waiting.append((ask, weight, heard))
         if self._work is None or self._work.done():
             self._work = loop.create_task(self._groups())
         return await heard
@@ -79,12 +82,21 @@ class Clerk:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._pool, work, self.session)
 
+    def _group(self) -> list[tuple[Ask, Answers]]:
+        """Take the next group from the front of the line: at least one question."""
+        group: list[tuple[Ask, Answers]] = []
+        left = GROUP
+        while self._waiting and (not group or self._waiting[0][1] <= left):
+            ask, weight, heard = self._waiting.popleft()
+            left -= weight
+            group.append((ask, heard))
+        return group
+
     async def _groups(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             async with self._turn:
-                size = min(_GROUP, len(self._waiting))
-                group = [self._waiting.popleft() for _ in range(size)]
+                group = self._group()
                 decided = [contained(partial(ask, self.session), _refused) for ask, _ in group]
                 try:
                     fault = await loop.run_in_executor(self._pool, _flushed, self.session)

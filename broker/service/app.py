@@ -119,7 +119,7 @@ class Application:
             caller = self._caller(exchange, path, peer)
             found = await self._handler(scope["method"], path)(exchange, caller)
         except Gone:
-            self._watch.answered(path, GONE, time.perf_counter() - began, caller)
+            self._tell(exchange, path, GONE, began, caller)
             return
         except Rejected as fault:
             found = rejection(fault)
@@ -129,7 +129,13 @@ class Application:
             self._watch.broke(path, error)
             raise
         await exchange.answer(found)
-        self._watch.answered(path, found.status, time.perf_counter() - began, caller)
+        self._tell(exchange, path, found.status, began, caller)
+
+    def _tell(
+        self, inquiry: Inquiry, path: str, status: int, began: float, caller: KeyHolder | None
+    ) -> None:
+        parent = inquiry.headers.get("traceparent", "")
+        self._watch.answered(path, status, time.perf_counter() - began, caller, parent)
 
     # ── who and what ──
 

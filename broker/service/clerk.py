@@ -33,6 +33,7 @@ from broker.session import Session
 from broker.sessions.records import closed
 
 T = TypeVar("T")
+REFUSED: Final = closed("the service is ending")
 Ask = Callable[[Session], Sequence[Decision]]
 Answers = asyncio.Future[Sequence[Decision]]
 
@@ -97,11 +98,14 @@ class Clerk:
         while self._waiting:
             async with self._turn:
                 group = self._group()
-                decided = [contained(partial(ask, self.session), _refused) for ask, _ in group]
+                asks = [ask for ask, _ in group]
+                away = self.session.counts_elsewhere
+                decided = [] if away else _decided(self.session, asks)
+                work = partial(_finished, self.session, asks, decided)
                 try:
-                    fault = await loop.run_in_executor(self._pool, _flushed, self.session)
+                    decided, fault = await loop.run_in_executor(self._pool, work)
                 except RuntimeError:
-                    fault = "the service is ending"
+                    decided, fault = decided or [[REFUSED]] * len(asks), "the service is ending"
             for (_, heard), decisions in zip(group, decided, strict=True):
                 if not heard.done():  # its caller may have gone
                     heard.set_result([closed(fault)] * len(decisions) if fault else decisions)
@@ -115,6 +119,18 @@ def undecided(error: Exception) -> Decision:
 
 def _refused(error: Exception) -> Sequence[Decision]:
     return [undecided(error)]
+
+
+def _decided(session: Session, asks: Sequence[Ask]) -> list[Sequence[Decision]]:
+    return [contained(partial(ask, session), _refused) for ask in asks]
+
+
+def _finished(
+    session: Session, asks: Sequence[Ask], decided: list[Sequence[Decision]]
+) -> tuple[list[Sequence[Decision]], str]:
+    """Decide what is not decided yet, flush, and say why that failed, or nothing."""
+    found = decided or _decided(session, asks)
+    return found, _flushed(session)
 
 
 def _flushed(session: Session) -> str:

@@ -1,5 +1,5 @@
 """
-What AuthZEN has no words for: mint, attenuate, check, describe, tell a result, end.
+What AuthZEN has no words for: mint, attenuate, check, describe, tell a result, end, revoke.
 
 Decided here: what these requests take and what they answer. Not decided here: who may mint, and
 what becomes of sessions (``broker.service.hosted``).
@@ -11,6 +11,7 @@ not be heeded; whatever touches a disk is done beside the loop that answers othe
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -32,7 +33,9 @@ CHECK: Final = "/v1/check"
 DESCRIBE: Final = "/v1/describe"
 RESULT: Final = "/v1/result"
 END: Final = "/v1/end"
+REVOKE: Final = "/v1/revoke"
 
+_ID: Final = re.compile(r"[0-9a-f]{16}")
 Handler = Callable[[Inquiry, KeyHolder], Awaitable[Response]]
 # What each takes: what it needs, and what it may have.
 KEYS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
@@ -45,6 +48,7 @@ KEYS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     DESCRIBE: (frozenset(("ticket",)), frozenset()),
     RESULT: (frozenset(("ticket", "call_id", "ok")), frozenset(("output",))),
     END: (frozenset(("sid",)), frozenset()),
+    REVOKE: (frozenset(("ticket", "reason")), frozenset()),
 }
 
 
@@ -61,6 +65,7 @@ class Native:
             DESCRIBE: {"POST": self._describe},
             RESULT: {"POST": self._result},
             END: {"POST": self._end},
+            REVOKE: {"POST": self._revoke},
         }
 
     async def _mint(self, exchange: Inquiry, by: KeyHolder) -> Response:
@@ -115,6 +120,19 @@ class Native:
         tell = partial(_ended, wire=wire, call_id=call_id, ok=ok, output=body.get("output"))
         await self._hosted.clerk_of(wire).alone(tell)
         return json_response(200, {})
+
+    async def _revoke(self, inquiry: Inquiry, by: KeyHolder) -> Response:
+        _operator(by)
+        body = await _read(inquiry, REVOKE)
+        named, reason = _text(body, "ticket"), _text(body, "reason")
+        if "\n" in named:
+            found, _ = await self._hosted.clerk_of(named).alone(partial(_found, wire=named))
+            named = found.id
+        if _ID.fullmatch(named) is None:
+            raise InputError("name the ticket by its id or its wire form", code="ticket.format")
+        new = await asyncio.to_thread(self._hosted.revoke, named, reason)
+        self._watch.say("revoked", by=by.name, ticket=named, new=new)
+        return json_response(200, {"ticket": named, "new": new})
 
     async def _end(self, exchange: Inquiry, by: KeyHolder) -> Response:
         _operator(by)

@@ -16,9 +16,11 @@ import threading
 from abc import ABC
 from collections.abc import Sequence
 
+from broker.budgets.shared import SharedBudget
 from broker.errors import BrokerError, StoreError
 from broker.events import Bus, CallDecided
 from broker.receipt.writer import Receipt
+from broker.sessions.custody import Custody
 
 
 class Grouped(ABC):
@@ -28,12 +30,18 @@ class Grouped(ABC):
     _receipt: Receipt
     _lock: threading.RLock
     _over: str
+    _custody: Custody
     _untold: list[CallDecided]
 
     @property
     def over(self) -> str:
         """Why nothing is decided any more; empty while the session goes on."""
         return self._over
+
+    @property
+    def counts_elsewhere(self) -> bool:
+        """Whether others count the same calls, so that a decision waits for what they share."""
+        return isinstance(self._custody.root.budget, SharedBudget)
 
     def flush(self) -> None:
         """

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from broker.calls import Decision
 from broker.errors import StoreError
 from broker.service.clerk import GROUP, Clerk
@@ -30,6 +32,7 @@ class _Counting:
         self.session = session
         self.flushes = 0
         self.fails = fails
+        self.counts_elsewhere = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.session, name)
@@ -123,6 +126,24 @@ def test_no_group_makes_the_loop_wait_for_the_disk(bench: Bench) -> None:
     assert sum(map(len, asyncio.run(work()))) == 200 + 3 * GROUP
     assert synced
     assert not any(synced)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_where_counts_are_shared_nobody_waits_for_them_in_the_loop(
+    bench: Bench, elsewhere: bool
+) -> None:
+    """A decision that may wait for a network is made in a thread, and any other in the loop's."""
+    session = _Counting(bench.open(["tools=Read"]))
+    session.counts_elsewhere = elsewhere
+    inside = []
+
+    def ask(asked: Session) -> Sequence[Decision]:
+        inside.append(threading.current_thread() is threading.main_thread())
+        return _ask(asked)
+
+    found = _together(session, [ask] * 3)
+    assert [decision.allowed for (decision,) in found] == [True] * 3
+    assert inside == [not elsewhere] * 3
 
 
 def test_what_is_done_alone_has_its_turn(bench: Bench) -> None:

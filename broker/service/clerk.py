@@ -99,7 +99,7 @@ class Clerk:
             async with self._turn:
                 group = self._group()
                 asks = [ask for ask, _ in group]
-                away = self.session.counts_elsewhere
+                away = self.session.waits
                 decided = [] if away else _decided(self.session, asks)
                 work = partial(_finished, self.session, asks, decided)
                 try:

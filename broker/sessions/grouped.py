@@ -21,6 +21,7 @@ from broker.errors import BrokerError, StoreError
 from broker.events import Bus, CallDecided
 from broker.receipt.writer import Receipt
 from broker.sessions.custody import Custody
+from broker.sessions.ground import Ground
 
 
 class Grouped(ABC):
@@ -31,6 +32,7 @@ class Grouped(ABC):
     _lock: threading.RLock
     _over: str
     _custody: Custody
+    _ground: Ground
     _untold: list[CallDecided]
 
     @property
@@ -39,9 +41,10 @@ class Grouped(ABC):
         return self._over
 
     @property
-    def counts_elsewhere(self) -> bool:
-        """Whether others count the same calls, so that a decision waits for what they share."""
-        return isinstance(self._custody.root.budget, SharedBudget)
+    def waits(self) -> bool:
+        """Whether a decision may wait for others: for shared counts, or for second opinions."""
+        shared = isinstance(self._custody.root.budget, SharedBudget)
+        return shared or bool(self._ground.counsel.opinions)
 
     def flush(self) -> None:
         """

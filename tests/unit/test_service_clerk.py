@@ -32,7 +32,7 @@ class _Counting:
         self.session = session
         self.flushes = 0
         self.fails = fails
-        self.counts_elsewhere = False
+        self.waits = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.session, name)
@@ -129,12 +129,12 @@ def test_no_group_makes_the_loop_wait_for_the_disk(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_where_counts_are_shared_nobody_waits_for_them_in_the_loop(
+def test_where_a_decision_may_wait_it_does_not_wait_in_the_loop(
     bench: Bench, elsewhere: bool
 ) -> None:
     """A decision that may wait for a network is made in a thread, and any other in the loop's."""
     session = _Counting(bench.open(["tools=Read"]))
-    session.counts_elsewhere = elsewhere
+    session.waits = elsewhere
     inside = []
 
     def ask(asked: Session) -> Sequence[Decision]:

@@ -40,12 +40,15 @@ def test_nothing_is_told_before_it_is_durable(bench: Bench) -> None:
     assert [kind for kind, _ in bench.entries(session.sid)].count("decision") == 3
 
 
-def test_a_session_knows_where_its_calls_are_counted(bench: Bench) -> None:
-    """Its own memory is here; what is shared, in a file or over a network, is elsewhere."""
+def test_a_session_knows_whether_its_decisions_wait_for_others(bench: Bench) -> None:
+    """Its own memory is here; shared counts, and second opinions, may be over a network."""
     session = bench.open(["tools=Read", "calls=2"])
-    assert not session.counts_elsewhere
+    assert not session.waits
+    session._ground.counsel.opinions = (object(),)
+    assert session.waits
+    session._ground.counsel.opinions = ()
     session._custody.root.budget = SharedBudget(MemoryStore(), "h", trees=())
-    assert session.counts_elsewhere
+    assert session.waits
 
 
 def test_counts_hold_within_a_group(bench: Bench) -> None:

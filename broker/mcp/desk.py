@@ -81,7 +81,7 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-class Asked(Protocol):
+class Consulted(Protocol):
     """Whom the tools ask: the session of a run, or one of the server's own."""
 
     def decide(
@@ -115,7 +115,7 @@ class Desk:
         version: the broker's own version, for the client's log.
     """
 
-    def __init__(self, asked: Asked, version: str) -> None:
+    def __init__(self, asked: Consulted, version: str) -> None:
         self._asked = asked
         self._version = version
         self._tools: dict[str, Callable[[Mapping[str, Any]], dict[str, object]]] = {

@@ -27,7 +27,7 @@ from broker.errors import LaunchError
 from broker.home import Home
 from broker.intent import TypedLine
 from broker.launchwords import Streams
-from broker.mcp.desk import Asked, Desk
+from broker.mcp.desk import Consulted, Desk
 from broker.mcp.serve import sealed
 from broker.mcp.stdio import lines
 from broker.service.client import SOCKET_VARIABLE, SessionClient
@@ -38,7 +38,7 @@ from broker.ticket import describe
 ACTOR = "mcp"
 
 
-class OwnSession:
+class OpenedSession:
     """Asks a session that this process opened."""
 
     def __init__(self, session: Session) -> None:
@@ -152,7 +152,7 @@ def _asked(
     workspace: Path,
     intent: str | None,
     quiet: bool,
-) -> Iterator[Asked]:
+) -> Iterator[Consulted]:
     if environ.get(SOCKET_VARIABLE):
         client = SessionClient.find(environ)
         yield RunningSession(client.delegate(*texts, asked_by=ACTOR) if texts else client)
@@ -173,7 +173,7 @@ def _asked(
         streams.say(f"warning: {warning}")
     complete = False
     try:
-        yield OwnSession(session)
+        yield OpenedSession(session)
         complete = True
     except (KeyboardInterrupt, BrokenPipeError):
         complete = True  # the client, or a signal, asked us to go

@@ -9,7 +9,8 @@ Each session has a clerk. Questions wait in a line. A group from its front is de
 then flushed in a thread, then answered; while the disk is busy the next group gathers, so groups
 grow as the load does. Deciding is done in the loop's own thread: it takes microseconds and many
 short calls of the system, after each of which a thread would have to wait for the interpreter
-again.
+again. Only where a decision may wait for others, for shared counts or a second opinion, is it made
+in the thread as well.
 
 Rules a maintainer keeps: no answer leaves before its group is durable; a group that cannot be made
 durable is refused whole; what breaks inside one question refuses that one; what else touches a

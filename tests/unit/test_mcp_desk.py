@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.mcp.desk import PROTOCOLS, TOOLS, Desk
-from broker.mcp.offering import OwnSession
+from broker.mcp.offering import OpenedSession
 from tests.sessionkit import Bench, bench
 
 __all__ = ["bench"]
@@ -19,7 +19,7 @@ READ = {"tool": "Read", "arguments": {"file_path": "src/a.py"}}
 
 
 def _desk(bench: Bench, *texts: str) -> Desk:
-    return Desk(OwnSession(bench.open(texts or ("tools=Read,Edit", "calls=3"))), "1")
+    return Desk(OpenedSession(bench.open(texts or ("tools=Read,Edit", "calls=3"))), "1")
 
 
 def _ask(desk: Desk, method: str, params: object = None) -> Any:

@@ -101,7 +101,9 @@ def load(pdp: Served, path: str, asked: Path, seconds: int, each: int) -> tuple[
     """Ask for some seconds; return decisions a second, and what to print."""
     before = used(pdp.process.pid)
     address = f"http://127.0.0.1:{pdp.port}{path}"
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", str(asked)]
+    connections = max(2, CONNECTIONS // each)
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency"]
+    command += ["-s", str(asked)]
     done = subprocess.run([*command, address], capture_output=True, text=True, check=True).stdout
     after = used(pdp.process.pid)
     asked_for = int(re.search(r"(\d+) requests in", done).group(1))

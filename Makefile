@@ -83,6 +83,10 @@ frameworks-table: $(READY) ## the same, and put what was found into docs/framewo
 test-servers: $(READY) ## counts shared through real servers, where redis or valkey and postgres are
 	@$(PYTEST) -m server tests/servers -ra
 
+.PHONY: test-contract
+test-contract: $(READY) ## hold `broker serve` against its OpenAPI document, by schemathesis
+	@$(PY) tools/contract_test.py
+
 .PHONY: lint
 lint: $(READY) ## style, format, types and the direction of imports
 	@$(PY) -m ruff check --quiet .

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ class Said:
         """Return its answer, which must be exactly one JSON document."""
         return json.loads(self.out)
 
-    def rows(self) -> list[dict]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return its answers, one JSON document a line."""
         return [json.loads(line) for line in self.out.splitlines()]
 

@@ -144,7 +144,7 @@ class Served:
 
     process: subprocess.Popen[bytes]
     port: int
-    socket: Path
+    local: Path
     log: Path
     sid: str
     home: Path

@@ -80,7 +80,7 @@ def main() -> int:
 
         venv.create(place / "venv", with_pip=True)
         python = str(place / "venv/bin/python")
-        whole = f"{wheel}[anchors,harness,keyring]"
+        whole = f"{wheel}[anchors,harness,keyring,serve]"
         run(python, "-m", "pip", "install", "-qq", whole, *requirements())
 
         away = place / "bench"

@@ -75,12 +75,20 @@ ORDER = (
     "doctor",
 )
 
+MCP_SERVE = "mcp serve"  # a command of two words
+
 
 class _Ordered(TyperGroup):
     """Lists the commands in the order in which a person meets them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(ORDER)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # Not a program that happens to be called so: that one is named behind `--`.
+        if args[:2] == ["mcp", "serve"]:
+            args = [MCP_SERVE, *args[2:]]
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(
@@ -133,6 +141,7 @@ app.command(
     epilog=mcp.EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )(mcp.mcp)
+app.command(MCP_SERVE, epilog=mcp.SERVE_EXAMPLES)(mcp.serve)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.command("answer", epilog=answer.EXAMPLES)(answer.answer)

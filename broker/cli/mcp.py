@@ -1,7 +1,7 @@
 """
-`broker mcp`: a gateway in front of an MCP server.
+`broker mcp`: a gateway in front of an MCP server; `broker mcp serve`: a server of our own.
 
-Decided here: nothing but what was typed. What the gateway does is ``broker.mcp``.
+Decided here: nothing but what was typed. What they do is ``broker.mcp``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ Examples:
   broker mcp --server git --scope tools=@reads -- mcp-server-git
   broker mcp --server docs --url https://docs.example.com/mcp
   broker mcp --server docs --url https://docs.example.com/mcp --listen 8377
+  broker mcp serve --scope tools=@reads      which offers check, attenuate and describe; see --help
 Put such a command where a client's configuration starts a server.
 
 \b
@@ -87,6 +88,42 @@ def mcp(
         quiet,
     )
     return serve(typed)
+
+
+SERVE_EXAMPLES = """\
+\b
+Examples:
+  broker mcp serve --scope 'tools=@reads' --scope calls=40 --intent 'review the parser'
+  claude mcp add broker -- broker mcp serve --scope 'paths=src/**'
+
+\b
+An MCP server on standard input and output with three tools: check, attenuate, describe. A harness
+asks `check` before each call; the answer is recorded, and an allowed call is counted. Inside
+`broker run` the live session is asked, and a scope narrows its ticket for this client. Elsewhere a
+ticket is minted from what was typed, and its receipt is sealed when the client hangs up.
+
+\b
+It only answers: who asks must heed it. A gateway before a server holds it, see `broker mcp --help`.
+"""
+
+
+def serve(
+    *,
+    scope: Scopes = None,
+    intent: Annotated[
+        str | None,
+        typer.Option("--intent", metavar="TEXT", help="What it is for; kept in the receipt."),
+    ] = None,
+    workspace: Workspace = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Say only warnings and what went wrong.")
+    ] = False,
+) -> int:
+    """Offer check, attenuate and describe as tools of an MCP server."""
+    from broker.mcp.offering import offer
+
+    folder = Path(existing_folder(workspace))
+    return offer(scope or (), workspace=folder, intent=intent, quiet=quiet)
 
 
 def headers_of(typed: Sequence[str]) -> dict[str, str]:

@@ -78,6 +78,10 @@ def serve(
     behind_proxy: Annotated[
         bool, typer.Option("--behind-proxy", help="TLS ends in front of this service.")
     ] = False,
+    otlp: Annotated[
+        str | None,
+        typer.Option("--otlp", metavar="URL", help="Send a span of each request there."),
+    ] = None,
     log_requests: Annotated[
         bool, typer.Option("--log-requests", help="Log each request, not only failed ones.")
     ] = False,
@@ -108,6 +112,7 @@ def serve(
             None if public_url is None else public_url.rstrip("/"),
             behind_proxy,
             log_requests,
+            otlp,
         )
     )
 

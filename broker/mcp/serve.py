@@ -164,10 +164,10 @@ def _judged(
         yield Judge(session, offer, name, cwd=cwd, say=streams.say)
         complete = True
     finally:
-        _sealed(session, complete=complete, quiet=typed.quiet, streams=streams)
+        sealed(session, complete=complete, quiet=typed.quiet, streams=streams)
 
 
-def _sealed(session: Session, *, complete: bool, quiet: bool, streams: Streams) -> None:
+def sealed(session: Session, *, complete: bool, quiet: bool, streams: Streams) -> None:
     """Seal the receipt, and say in one line what happened and how to check it."""
     counts = f"{session.allowed} allowed, {session.refused} refused"
     check = f"check it with `broker receipt {session.sid[:8]} --verify`"

@@ -40,11 +40,11 @@ from broker.service.deciding import decide_all
 from broker.service.exchange import (
     AsgiScope,
     Gone,
-    Inquiry,
     Receive,
     Rejected,
     Response,
     Send,
+    WebRequest,
     json_response,
     rejection,
 )
@@ -61,7 +61,7 @@ GONE: Final = 499  # how a request is counted whose client left: nothing was ans
 UNKNOWN: Final = "unknown"  # how a path that we do not have is counted, whatever it is
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-Handler = Callable[[Inquiry, KeyHolder], Awaitable[Response]]
+Handler = Callable[[WebRequest, KeyHolder], Awaitable[Response]]
 
 
 class Application:
@@ -112,14 +112,14 @@ class Application:
     ) -> None:
         began = time.perf_counter()
         path = scope["path"] if scope["path"] in self._routes else UNKNOWN
-        exchange = Inquiry(scope, receive, send)
+        exchange = WebRequest(scope, receive, send)
         caller = peer
         try:
-            exchange = Inquiry.of(scope, receive, send)
+            exchange = WebRequest.of(scope, receive, send)
             caller = self._caller(exchange, path, peer)
             found = await self._handler(scope["method"], path)(exchange, caller)
         except Gone:
-            self._watch.answered(path, GONE, time.perf_counter() - began, caller)
+            self._tell(exchange, path, GONE, began, caller)
             return
         except Rejected as fault:
             found = rejection(fault)
@@ -129,11 +129,17 @@ class Application:
             self._watch.broke(path, error)
             raise
         await exchange.answer(found)
-        self._watch.answered(path, found.status, time.perf_counter() - began, caller)
+        self._tell(exchange, path, found.status, began, caller)
+
+    def _tell(
+        self, inquiry: WebRequest, path: str, status: int, began: float, caller: KeyHolder | None
+    ) -> None:
+        parent = inquiry.headers.get("traceparent", "")
+        self._watch.answered(path, status, time.perf_counter() - began, caller, parent)
 
     # ── who and what ──
 
-    def _caller(self, exchange: Inquiry, path: str, peer: KeyHolder | None) -> KeyHolder:
+    def _caller(self, exchange: WebRequest, path: str, peer: KeyHolder | None) -> KeyHolder:
         """
         Return who asks.
 
@@ -164,16 +170,16 @@ class Application:
 
     # ── AuthZEN ──
 
-    async def _evaluation(self, exchange: Inquiry, _: KeyHolder) -> Response:
+    async def _evaluation(self, exchange: WebRequest, _: KeyHolder) -> Response:
         return await self._one(exchange, read_evaluation(await exchange.object()))
 
-    async def _one(self, exchange: Inquiry, asked: Evaluation) -> Response:
-        if not asked.call_id:
-            asked = replace(asked, call_id=exchange.request_id)
+    async def _one(self, exchange: WebRequest, asked: Evaluation) -> Response:
+        if not asked.call_id and (name := exchange.request_id):
+            asked = replace(asked, call_id=name)
         (found,) = await decide_all(self._hosted, self._watch, [asked])
         return json_response(200, found)
 
-    async def _evaluations(self, exchange: Inquiry, _: KeyHolder) -> Response:
+    async def _evaluations(self, exchange: WebRequest, _: KeyHolder) -> Response:
         body = await exchange.object()
         several = read_evaluations(body)
         if several is None:
@@ -181,23 +187,23 @@ class Application:
         found = await decide_all(self._hosted, self._watch, several.items, several.semantic)
         return json_response(200, {"evaluations": found})
 
-    async def _metadata(self, _: Inquiry, __: KeyHolder) -> Response:
+    async def _metadata(self, _: WebRequest, __: KeyHolder) -> Response:
         return json_response(200, metadata(self._base))
 
     # ── what the service says of itself ──
 
-    async def _document(self, _: Inquiry, __: KeyHolder) -> Response:
+    async def _document(self, _: WebRequest, __: KeyHolder) -> Response:
         return json_response(200, document(self._base))
 
-    async def _live(self, _: Inquiry, __: KeyHolder) -> Response:
+    async def _live(self, _: WebRequest, __: KeyHolder) -> Response:
         return json_response(200, {"live": True})
 
-    async def _ready(self, _: Inquiry, __: KeyHolder) -> Response:
+    async def _ready(self, _: WebRequest, __: KeyHolder) -> Response:
         if self._ending or self._hosted.own.session.over:
             raise Rejected(503, "ending", "no call is allowed here any more")
         return json_response(200, {"ready": True})
 
-    async def _metrics(self, _: Inquiry, __: KeyHolder) -> Response:
+    async def _metrics(self, _: WebRequest, __: KeyHolder) -> Response:
         text = self._watch.metrics(len(self._hosted.sessions))
         return Response(200, text, kind=_METRICS_TYPE)
 

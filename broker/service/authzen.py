@@ -137,7 +137,7 @@ def read_evaluations(body: Object) -> Evaluations | None:
         raise LimitError(f"a request has at most {MAX_EVALUATIONS} evaluations")
     if not found:
         return None
-    usual = {part: body[part] for part in _PARTS if part in body}
+    usual = {part: _object(body, part) for part in _PARTS if part in body}
     items = tuple(_item(usual, each) for each in found)
     return Evaluations(cast(Semantic, wanted), items)
 

@@ -9,7 +9,8 @@ Each session has a clerk. Questions wait in a line. A group from its front is de
 then flushed in a thread, then answered; while the disk is busy the next group gathers, so groups
 grow as the load does. Deciding is done in the loop's own thread: it takes microseconds and many
 short calls of the system, after each of which a thread would have to wait for the interpreter
-again.
+again. Only where a decision may wait for others, for shared counts or a second opinion, is it made
+in the thread as well.
 
 Rules a maintainer keeps: no answer leaves before its group is durable; a group that cannot be made
 durable is refused whole; what breaks inside one question refuses that one; what else touches a
@@ -33,10 +34,13 @@ from broker.session import Session
 from broker.sessions.records import closed
 
 T = TypeVar("T")
+REFUSED: Final = closed("the service is ending")
 Ask = Callable[[Session], Sequence[Decision]]
 Answers = asyncio.Future[Sequence[Decision]]
 
-_GROUP: Final = MAX_GROUP_LINES  # questions of one group: a receipt syncs by itself after so many
+# Decisions of one group: with one more the receipt would sync by itself, and the loop wait for it.
+# (It also would after MAX_GROUP_S, which deciding a group takes a small part of.)
+GROUP: Final = MAX_GROUP_LINES - 1
 
 
 class Clerk:
@@ -51,24 +55,25 @@ class Clerk:
     def __init__(self, session: Session, pool: Executor) -> None:
         self.session = session
         self._pool = pool
-        self._waiting: deque[tuple[Ask, Answers]] = deque()
+        self._waiting: deque[tuple[Ask, int, Answers]] = deque()
         self._turn = asyncio.Lock()
         self._work: asyncio.Task[None] | None = None
 
-    async def ask(self, ask: Ask) -> Sequence[Decision]:
+    async def ask(self, ask: Ask, weight: int = 1) -> Sequence[Decision]:
         """
         Have a question decided, and return its decisions once they are durable.
 
         Args:
             ask: asks the session, by ``decide(durable=False)``, and returns what it answered: one
                 decision or more.
+            weight: how many decisions it asks for at most; above GROUP it is a group of its own.
 
         Returns:
             These decisions, or as many refusals where they could not be made durable.
         """
         loop = asyncio.get_running_loop()
         heard: Answers = loop.create_future()
-        self._waiting.append((ask, heard))
+        self._waiting.append((ask, weight, heard))
         if self._work is None or self._work.done():
             self._work = loop.create_task(self._groups())
         return await heard
@@ -79,17 +84,29 @@ class Clerk:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._pool, work, self.session)
 
+    def _group(self) -> list[tuple[Ask, Answers]]:
+        """Take the next group from the front of the line: at least one question."""
+        group: list[tuple[Ask, Answers]] = []
+        left = GROUP
+        while self._waiting and (not group or self._waiting[0][1] <= left):
+            ask, weight, heard = self._waiting.popleft()
+            left -= weight
+            group.append((ask, heard))
+        return group
+
     async def _groups(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             async with self._turn:
-                size = min(_GROUP, len(self._waiting))
-                group = [self._waiting.popleft() for _ in range(size)]
-                decided = [contained(partial(ask, self.session), _refused) for ask, _ in group]
+                group = self._group()
+                asks = [ask for ask, _ in group]
+                away = self.session.waits
+                decided = [] if away else _decided(self.session, asks)
+                work = partial(_finished, self.session, asks, decided)
                 try:
-                    fault = await loop.run_in_executor(self._pool, _flushed, self.session)
+                    decided, fault = await loop.run_in_executor(self._pool, work)
                 except RuntimeError:
-                    fault = "the service is ending"
+                    decided, fault = decided or [[REFUSED]] * len(asks), "the service is ending"
             for (_, heard), decisions in zip(group, decided, strict=True):
                 if not heard.done():  # its caller may have gone
                     heard.set_result([closed(fault)] * len(decisions) if fault else decisions)
@@ -103,6 +120,18 @@ def undecided(error: Exception) -> Decision:
 
 def _refused(error: Exception) -> Sequence[Decision]:
     return [undecided(error)]
+
+
+def _decided(session: Session, asks: Sequence[Ask]) -> list[Sequence[Decision]]:
+    return [contained(partial(ask, session), _refused) for ask in asks]
+
+
+def _finished(
+    session: Session, asks: Sequence[Ask], decided: list[Sequence[Decision]]
+) -> tuple[list[Sequence[Decision]], str]:
+    """Decide what is not decided yet, flush, and say why that failed, or nothing."""
+    found = decided or _decided(session, asks)
+    return found, _flushed(session)
 
 
 def _flushed(session: Session) -> str:

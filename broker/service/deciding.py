@@ -19,7 +19,7 @@ from broker.boundary import contained
 from broker.calls import Decision
 from broker.errors import BrokerError
 from broker.service.authzen import Evaluation, Semantic, answer, stops, unread
-from broker.service.clerk import undecided
+from broker.service.clerk import GROUP, undecided
 from broker.service.hosted import Hosted
 from broker.service.watching import Watch
 from broker.session import Session
@@ -59,17 +59,21 @@ async def decide_one(hosted: Hosted, watch: Watch, asked: Evaluation) -> Decisio
 async def _run(
     hosted: Hosted, items: Sequence[Asked], first: Evaluation, semantic: Semantic
 ) -> Sequence[Decision]:
-    """Decide the evaluations at the front that one session answers; at least the first."""
+    """
+    Decide the evaluations at the front that one session answers: the first, and a group at most.
+
+    So a request of a thousand takes its turn among others, and does not go before all of them.
+    """
     try:
         clerk = hosted.clerk_of(first.ticket)
     except BrokerError as error:
         return [closed(str(error))]
     run = [first]
-    for item in items[1:]:
+    for item in items[1:GROUP]:
         if isinstance(item, BrokerError) or item.ticket != first.ticket:
             break
         run.append(item)
-    return await clerk.ask(partial(_each, hosted, run, semantic))
+    return await clerk.ask(partial(_each, hosted, run, semantic), len(run))
 
 
 def _each(

@@ -66,7 +66,7 @@ class Response:
 
 
 @dataclass(slots=True)
-class Inquiry:
+class WebRequest:
     """A request that is being answered."""
 
     scope: AsgiScope
@@ -76,7 +76,7 @@ class Inquiry:
     unread: bool = True  # the body, so far
 
     @classmethod
-    def of(cls, scope: AsgiScope, receive: Receive, send: Send) -> Inquiry:
+    def of(cls, scope: AsgiScope, receive: Receive, send: Send) -> WebRequest:
         """
         Begin with what ASGI hands over.
 

@@ -27,18 +27,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from broker.budgets.store import Revoked
 from broker.calls import Decision, Refusal
 from broker.errors import BrokerError, InputError, LimitError, StoreError
 from broker.home import Home
 from broker.intent import TypedLine
-from broker.limits import MAX_SERVED_SESSIONS
+from broker.limits import MAX_SERVED_SESSIONS, MAX_TEXT_CHARS
+from broker.receipt.keys import load_key
 from broker.receipt.sealing import AuditorKey
 from broker.service.access import KeyHolder
 from broker.service.authzen import Evaluation
 from broker.service.clerk import Clerk
 from broker.service.subjects import Subjects
 from broker.session import Session
-from broker.sessions.ground import Outside
+from broker.sessions.counting import revoke_everywhere
+from broker.sessions.ground import Outside, key_path
 from broker.ticket import UnverifiedTicket
 
 _THREADS: Final = 8  # that wait for the disk, each for one session
@@ -196,6 +199,24 @@ class Hosted:
         with self._lock:
             self._clerks.pop(sid, None)
         return clerk
+
+    def revoke(self, ticket: str, reason: str) -> bool:
+        """
+        Take a ticket back, with all that was narrowed from it; false: it was revoked before.
+
+        It holds from the next decision on, in every session of this installation, and on every
+        machine where counts are shared.
+
+        Raises:
+            InputError: the reason is no readable line.
+            StoreError, ConfigError: it could not be written everywhere.
+        """
+        why = " ".join(reason.split())
+        if not why or len(why) > MAX_TEXT_CHARS or not why.isprintable():
+            raise InputError(f"say why, in a line of at most {MAX_TEXT_CHARS} characters")
+        given = self._premises
+        revoked = Revoked(ticket, why, given.outside.clock())
+        return revoke_everywhere(revoked, given.home, load_key(key_path(given.home)))[0]
 
     def seal(self, reason: str = "complete") -> list[str]:
         """Seal every session, once what waits is decided; return why some could not be."""

@@ -175,6 +175,19 @@ class ServiceClient:
         """
         self._ask("/v1/end", {"sid": sid})
 
+    def revoke(self, ticket: str, reason: str) -> None:
+        """
+        Take a ticket back by an operator's key, with all that was narrowed from it.
+
+        Args:
+            ticket: its id, or its wire form.
+            reason: why; kept in receipts.
+
+        Raises:
+            StoreError, InputError: it is refused, or could not be done.
+        """
+        self._ask("/v1/revoke", {"ticket": ticket, "reason": reason})
+
     def close(self) -> None:
         """Close the connections that lie idle."""
         while self._idle:

@@ -165,16 +165,18 @@ class Listeners:
             started: is called when clients are answered.
             ending: is called when a signal came, before anything is closed.
         """
-        logger = logging.getLogger("uvicorn.error")
-        logger.propagate = False
-        logger.setLevel(logging.WARNING)
         handler = _Telling(self._say)
-        logger.addHandler(handler)
+        loggers = [logging.getLogger(name) for name in ("uvicorn.error", "opentelemetry")]
+        for logger in loggers:
+            logger.propagate = False
+            logger.setLevel(logging.WARNING)
+            logger.addHandler(handler)
         try:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 runner.run(self._serve(started, ending))
         finally:
-            logger.removeHandler(handler)
+            for logger in loggers:
+                logger.removeHandler(handler)
 
     async def _serve(self, started: Callable[[], object], ending: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()

@@ -1,5 +1,5 @@
 """
-What AuthZEN has no words for: mint, attenuate, check, describe, tell a result, end.
+What AuthZEN has no words for: mint, attenuate, check, describe, tell a result, end, revoke.
 
 Decided here: what these requests take and what they answer. Not decided here: who may mint, and
 what becomes of sessions (``broker.service.hosted``).
@@ -11,6 +11,7 @@ not be heeded; whatever touches a disk is done beside the loop that answers othe
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -19,7 +20,7 @@ from broker.errors import InputError
 from broker.service.access import KeyHolder
 from broker.service.authzen import Evaluation
 from broker.service.deciding import decide_one
-from broker.service.exchange import Inquiry, Rejected, Response, json_response
+from broker.service.exchange import Rejected, Response, WebRequest, json_response
 from broker.service.hosted import Hosted
 from broker.service.server import decision_object
 from broker.service.watching import Watch
@@ -32,8 +33,10 @@ CHECK: Final = "/v1/check"
 DESCRIBE: Final = "/v1/describe"
 RESULT: Final = "/v1/result"
 END: Final = "/v1/end"
+REVOKE: Final = "/v1/revoke"
 
-Handler = Callable[[Inquiry, KeyHolder], Awaitable[Response]]
+_ID: Final = re.compile(r"[0-9a-f]{16}")
+Handler = Callable[[WebRequest, KeyHolder], Awaitable[Response]]
 # What each takes: what it needs, and what it may have.
 KEYS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     MINT: (frozenset(("scope", "line")), frozenset()),
@@ -45,6 +48,7 @@ KEYS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     DESCRIBE: (frozenset(("ticket",)), frozenset()),
     RESULT: (frozenset(("ticket", "call_id", "ok")), frozenset(("output",))),
     END: (frozenset(("sid",)), frozenset()),
+    REVOKE: (frozenset(("ticket", "reason")), frozenset()),
 }
 
 
@@ -61,9 +65,10 @@ class Native:
             DESCRIBE: {"POST": self._describe},
             RESULT: {"POST": self._result},
             END: {"POST": self._end},
+            REVOKE: {"POST": self._revoke},
         }
 
-    async def _mint(self, exchange: Inquiry, by: KeyHolder) -> Response:
+    async def _mint(self, exchange: WebRequest, by: KeyHolder) -> Response:
         _operator(by)
         body = await _read(exchange, MINT)
         scope, line = _texts(body, "scope"), _text(body, "line")
@@ -73,14 +78,14 @@ class Native:
         told = {**_ticket(session, session.ticket), "warnings": warnings}
         return json_response(201, told)
 
-    async def _attenuate(self, exchange: Inquiry, by: KeyHolder) -> Response:
+    async def _attenuate(self, exchange: WebRequest, by: KeyHolder) -> Response:
         body = await _read(exchange, ATTENUATE)
         wire, scope = _wire(body), _texts(body, "scope")
         clerk = self._hosted.clerk_of(wire)
         ticket = await clerk.alone(partial(_derived, wire=wire, texts=scope, by=by.name))
         return json_response(200, _ticket(clerk.session, ticket))
 
-    async def _check(self, exchange: Inquiry, by: KeyHolder) -> Response:
+    async def _check(self, exchange: WebRequest, by: KeyHolder) -> Response:
         body = await _read(exchange, CHECK)
         arguments = body["arguments"]
         if not isinstance(arguments, dict):
@@ -98,7 +103,7 @@ class Native:
         decision = await decide_one(self._hosted, self._watch, asked)
         return json_response(200, decision_object(decision))
 
-    async def _describe(self, exchange: Inquiry, _: KeyHolder) -> Response:
+    async def _describe(self, exchange: WebRequest, _: KeyHolder) -> Response:
         body = await _read(exchange, DESCRIBE)
         wire = _wire(body)
         clerk = self._hosted.clerk_of(wire)
@@ -106,7 +111,7 @@ class Native:
         counts = None if spent is None else list(spent)
         return json_response(200, {**_ticket(clerk.session, ticket), "spent": counts})
 
-    async def _result(self, exchange: Inquiry, _: KeyHolder) -> Response:
+    async def _result(self, exchange: WebRequest, _: KeyHolder) -> Response:
         body = await _read(exchange, RESULT)
         ok, call_id = body["ok"], _text(body, "call_id")
         if not isinstance(ok, bool):
@@ -116,7 +121,20 @@ class Native:
         await self._hosted.clerk_of(wire).alone(tell)
         return json_response(200, {})
 
-    async def _end(self, exchange: Inquiry, by: KeyHolder) -> Response:
+    async def _revoke(self, inquiry: WebRequest, by: KeyHolder) -> Response:
+        _operator(by)
+        body = await _read(inquiry, REVOKE)
+        named, reason = _text(body, "ticket"), _text(body, "reason")
+        if "\n" in named:
+            found, _ = await self._hosted.clerk_of(named).alone(partial(_found, wire=named))
+            named = found.id
+        if _ID.fullmatch(named) is None:
+            raise InputError("name the ticket by its id or its wire form", code="ticket.format")
+        new = await asyncio.to_thread(self._hosted.revoke, named, reason)
+        self._watch.say("revoked", by=by.name, ticket=named, new=new)
+        return json_response(200, {"ticket": named, "new": new})
+
+    async def _end(self, exchange: WebRequest, by: KeyHolder) -> Response:
         _operator(by)
         body = await _read(exchange, END)
         clerk = self._hosted.taken(_text(body, "sid"))
@@ -159,7 +177,7 @@ def _ticket(session: Session, ticket: Ticket) -> dict[str, object]:
     }
 
 
-async def _read(exchange: Inquiry, path: str) -> dict[str, object]:
+async def _read(exchange: WebRequest, path: str) -> dict[str, object]:
     body = await exchange.object()
     needed, possible = KEYS[path]
     missing, strange = needed - body.keys(), body.keys() - needed - possible

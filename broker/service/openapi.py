@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from broker.limits import MAX_EVALUATIONS, MAX_INTENT_CHARS, MAX_SCOPE_TEXTS
 from broker.service.authzen import EVALUATION, EVALUATIONS, METADATA
-from broker.service.native import ATTENUATE, CHECK, DESCRIBE, END, KEYS, MINT, RESULT
+from broker.service.native import ATTENUATE, CHECK, DESCRIBE, END, KEYS, MINT, RESULT, REVOKE
 
 DOCUMENT: Final = "/openapi.json"
 _TEXT: Final = {"type": "string"}
@@ -33,6 +33,7 @@ _TYPES: Final[dict[str, dict[str, Any]]] = {
     "line": {"type": "string", "minLength": 1, "maxLength": MAX_INTENT_CHARS},
     "ok": {"type": "boolean"},
     "output": {},
+    "reason": _NAME,
     "scope": _SCOPE,
     "server": _NAME,
     "sid": _NAME,
@@ -74,6 +75,7 @@ def _paths() -> dict[str, object]:
         CHECK: ("Decide one call under a ticket.", "Decision", 200),
         DESCRIBE: ("Say what a ticket permits, and what was spent.", "Described", 200),
         RESULT: ("Tell how an allowed call ended.", "Nothing", 200),
+        REVOKE: ("Take a ticket back, with all narrowed from it.", "Revoked", 200),
         END: ("Seal a minted session; its tickets permit nothing any more.", "Ended", 200),
     }
     paths: dict[str, object] = {
@@ -110,7 +112,7 @@ def _schemas() -> dict[str, object]:
         "Nothing": _object({}),
         "Error": _error(),
         "Evaluation": _object(parts, ("subject", "action", "resource"), more=True),
-        "Evaluations": _object({**parts, **several}, more=True),
+        "Evaluations": _object({**dict.fromkeys(parts, _ANY), **several}, more=True),
         "Evaluated": evaluated,
         "EvaluatedAll": {
             "oneOf": [
@@ -125,6 +127,7 @@ def _schemas() -> dict[str, object]:
         "Minted": _object({**ticket, "warnings": {"type": "array"}}, tuple(ticket)),
         "Described": _object({**ticket, "spent": {"type": ["array", "null"]}}, tuple(ticket)),
         "Decision": _object({"decision": {"enum": ["allow", "refuse"]}}, ("decision",), more=True),
+        "Revoked": _object({"ticket": _NAME, "new": {"type": "boolean"}}, ("ticket", "new")),
         "Ended": _object({"sid": _NAME, "head": _TEXT}, ("sid", "head"), more=True),
     }
     for path, (needed, possible) in KEYS.items():

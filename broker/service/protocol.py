@@ -133,7 +133,7 @@ def read_object(body: bytes) -> dict[str, object]:
         InputError: anything else.
     """
     try:
-        value = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+        value = _DECODER.decode(body.decode())
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"the message is not JSON: {why}", code="input.json") from None
@@ -144,7 +144,7 @@ def read_object(body: bytes) -> dict[str, object]:
 
 def write_object(value: dict[str, object]) -> bytes:
     """Return an object as compact JSON, in ASCII so that any text survives."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -156,6 +156,11 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not a number of JSON")
+
+
+# Made once: to make one takes longer than to read a small message.
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def _counted(text: bytes) -> bytes:

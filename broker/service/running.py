@@ -28,6 +28,7 @@ from broker.service.app import Application
 from broker.service.hosted import Hosted, Premises, private
 from broker.service.listening import Listeners, Tls, is_loopback, local_socket, network_socket
 from broker.service.subjects import Subjects
+from broker.service.tracing import Traces
 from broker.service.watching import Watch
 from broker.sessions.ground import Outside
 
@@ -38,7 +39,8 @@ class Wished:
     What was typed of one service.
 
     ``listen`` is host and port; ``socket`` the path of a unix socket; ``public`` the address that
-    clients use, where it is another; ``proxied`` says that TLS ends in front of the service.
+    clients use, where it is another; ``proxied`` says that TLS ends in front of the service;
+    ``each`` has each request logged, ``traces`` is where spans are sent.
     """
 
     listen: tuple[str, int] | None = None
@@ -52,6 +54,7 @@ class Wished:
     public: str | None = None
     proxied: bool = False
     each: bool = False
+    traces: str | None = None
 
 
 def serve(
@@ -76,8 +79,11 @@ def serve(
         raise LaunchError("`enabled = false` in broker.toml: a service would decide nothing")
     keys = _keys(wished)
     outside = outside or Outside()
-    watch = Watch(stderr or sys.stderr, outside.clock, requests=wished.each)
+    traces = None if wished.traces is None else Traces(wished.traces, outside.clock)
+    watch = Watch(stderr or sys.stderr, outside.clock, requests=wished.each, traces=traces)
     with ExitStack() as undo:
+        if traces is not None:
+            undo.callback(traces.close)
         listeners = Listeners(watch.say)
         network = local = None
         if wished.listen is not None:

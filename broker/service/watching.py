@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from broker.calls import Decision
     from broker.service.access import KeyHolder
+    from broker.service.tracing import Traces
 
 # Of a request; a decision waits for the disk, so most take milliseconds.
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 10.0)
@@ -38,14 +39,23 @@ class Watch:
         stream: where log lines go.
         clock: nanoseconds since the Unix epoch.
         requests: log each request, too; without it only those that fail.
+        traces: is told of each request, to send a span.
     """
 
-    def __init__(self, stream: TextIO, clock: Callable[[], int], *, requests: bool = False) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        clock: Callable[[], int],
+        *,
+        requests: bool = False,
+        traces: Traces | None = None,
+    ) -> None:
         import prometheus_client as prometheus  # noqa: PLC0415 - of an extra
 
         self._stream = stream
         self._clock = clock
         self._each = requests
+        self._traces = traces
         self._registry = prometheus.CollectorRegistry()
         self._decisions = prometheus.Counter(
             "broker_decisions",
@@ -80,12 +90,16 @@ class Watch:
         else:
             self._decisions.labels("refuse", decision.refusal.caveat).inc()
 
-    def answered(self, path: str, status: int, seconds: float, caller: KeyHolder | None) -> None:
-        """Count an answer, and log it where it is an error or each is wanted."""
+    def answered(
+        self, path: str, status: int, seconds: float, caller: KeyHolder | None, parent: str = ""
+    ) -> None:
+        """Count an answer, send its span, and log it where it is an error or each is wanted."""
         known = self._known.get((path, status))
         if known is None:
             known = self._known[path, status] = self._answers.labels(path, str(status))
         known.observe(seconds)
+        if self._traces is not None:
+            self._traces.answered(path, status, seconds, parent)
         if self._each or status >= 400:
             by = "" if caller is None else caller.name
             self.say("answered", path=path, status=status, by=by, ms=round(seconds * 1_000, 3))

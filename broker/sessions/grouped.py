@@ -16,9 +16,12 @@ import threading
 from abc import ABC
 from collections.abc import Sequence
 
+from broker.budgets.shared import SharedBudget
 from broker.errors import BrokerError, StoreError
 from broker.events import Bus, CallDecided
 from broker.receipt.writer import Receipt
+from broker.sessions.custody import Custody
+from broker.sessions.ground import Ground
 
 
 class Grouped(ABC):
@@ -28,12 +31,20 @@ class Grouped(ABC):
     _receipt: Receipt
     _lock: threading.RLock
     _over: str
+    _custody: Custody
+    _ground: Ground
     _untold: list[CallDecided]
 
     @property
     def over(self) -> str:
         """Why nothing is decided any more; empty while the session goes on."""
         return self._over
+
+    @property
+    def waits(self) -> bool:
+        """Whether a decision may wait for others: for shared counts, or for second opinions."""
+        shared = isinstance(self._custody.root.budget, SharedBudget)
+        return shared or bool(self._ground.counsel.opinions)
 
     def flush(self) -> None:
         """

@@ -73,4 +73,5 @@ export class Broker {
   describe(): Promise<Described>;
   result(callId: string, how: { ok: boolean; output?: unknown }): Promise<void>;
   end(sid: string): Promise<void>;
+  revoke(ticket: string, reason: string): Promise<void>;
 }

@@ -108,6 +108,11 @@ export class Broker {
     await this.#ask("/v1/end", { sid });
   }
 
+  /** Take a ticket back by an operator's key (its id or wire form), with all narrowed from it. */
+  async revoke(ticket, reason) {
+    await this.#ask("/v1/revoke", { ticket, reason });
+  }
+
   #kept(answer) {
     if (typeof answer.ticket !== "string" || answer.ticket === "") {
       throw new BrokerError("the service's answer holds no ticket");

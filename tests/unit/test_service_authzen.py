@@ -143,6 +143,7 @@ def test_a_malformed_request_is_an_error_as_a_whole() -> None:
     for change in (
         {"options": {"evaluations_semantic": "some"}},
         {"evaluations": {}},
+        {"subject": 3, "evaluations": [{}]},
         {"evaluations": [7]},
     ):
         with pytest.raises(InputError):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from broker.calls import Decision
 from broker.errors import StoreError
-from broker.service.clerk import Clerk
+from broker.service.clerk import GROUP, Clerk
 from broker.session import Session
+from broker.sessions.ground import Outside
 from tests.sessionkit import Bench, bench
 
 __all__ = ["bench"]
@@ -27,6 +32,7 @@ class _Counting:
         self.session = session
         self.flushes = 0
         self.fails = fails
+        self.waits = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.session, name)
@@ -93,6 +99,51 @@ def test_a_caller_who_leaves_takes_no_one_along(bench: Bench) -> None:
     session = bench.open(["tools=Read"])
     assert asyncio.run(work(session)) == [True]
     assert session.allowed == 2
+
+
+def test_no_group_makes_the_loop_wait_for_the_disk(bench: Bench) -> None:
+    """The loop's thread decides and never syncs, however many ask, and for however much."""
+    at = bench.clock()
+    bench.outside = Outside(lambda: at, bus=bench.bus)
+    session = bench.open(["tools=Read"])
+    real, synced = session._receipt._journal._disk, []
+
+    def sync(fd: int) -> None:
+        synced.append(threading.current_thread() is threading.main_thread())
+        real.sync(fd)
+
+    session._receipt._journal._disk = replace(real, sync=sync)
+
+    def many(asked: Session) -> Sequence[Decision]:
+        return [_ask(asked)[0] for _ in range(GROUP)]
+
+    async def work() -> list[Sequence[Decision]]:
+        with ThreadPoolExecutor(2) as pool:
+            clerk = Clerk(session, pool)
+            single = [clerk.ask(_ask) for _ in range(200)]
+            return await asyncio.gather(*single, *[clerk.ask(many, GROUP) for _ in range(3)])
+
+    assert sum(map(len, asyncio.run(work()))) == 200 + 3 * GROUP
+    assert synced
+    assert not any(synced)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_where_a_decision_may_wait_it_does_not_wait_in_the_loop(
+    bench: Bench, elsewhere: bool
+) -> None:
+    """A decision that may wait for a network is made in a thread, and any other in the loop's."""
+    session = _Counting(bench.open(["tools=Read"]))
+    session.waits = elsewhere
+    inside = []
+
+    def ask(asked: Session) -> Sequence[Decision]:
+        inside.append(threading.current_thread() is threading.main_thread())
+        return _ask(asked)
+
+    found = _together(session, [ask] * 3)
+    assert [decision.allowed for (decision,) in found] == [True] * 3
+    assert inside == [not elsewhere] * 3
 
 
 def test_what_is_done_alone_has_its_turn(bench: Bench) -> None:

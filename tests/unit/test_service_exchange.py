@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from broker.limits import MAX_SERVED_BODY_BYTES
-from broker.service.exchange import Gone, Inquiry, Rejected, json_response, rejection
+from broker.service.exchange import Gone, Rejected, WebRequest, json_response, rejection
 
 JSON = (b"content-type", b"application/json; charset=utf-8")
 Header = tuple[bytes, bytes]
 
 
-def _exchange(messages: Sequence[Mapping[str, Any]], *headers: Header) -> tuple[Inquiry, list]:
+def _exchange(messages: Sequence[Mapping[str, Any]], *headers: Header) -> tuple[WebRequest, list]:
     left, sent = list(messages), []
 
     async def receive() -> Mapping[str, Any]:
@@ -24,7 +24,7 @@ def _exchange(messages: Sequence[Mapping[str, Any]], *headers: Header) -> tuple[
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    return Inquiry.of({"headers": [JSON, *headers]}, receive, send), sent
+    return WebRequest.of({"headers": [JSON, *headers]}, receive, send), sent
 
 
 def _part(body: bytes, more: bool = False) -> dict[str, Any]:

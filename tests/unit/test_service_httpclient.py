@@ -73,14 +73,14 @@ def test_over_the_unix_socket_no_key_is_needed(
     pdp: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process of the same user asks as AuthZEN spells it, and a wrong key is still wrong."""
-    client = ServiceClient(f"unix:{pdp.socket}", "")
+    client = ServiceClient(f"unix:{pdp.local}", "")
     assert client.evaluate(*ANA).allowed
     refusal = client.evaluate({"type": "user", "id": "ben"}, *ANA[1:]).refusal
     assert refusal is not None
     assert refusal.caveat == "subject"
     client.close()
     monkeypatch.setenv(KEY_VARIABLE, "x" * 40)
-    assert not ServiceClient(f"unix:{pdp.socket}").evaluate(*ANA).allowed
+    assert not ServiceClient(f"unix:{pdp.local}").evaluate(*ANA).allowed
 
 
 def test_connections_are_used_again(pdp: Served) -> None:

@@ -139,10 +139,10 @@ def test_a_client_that_hangs_up_takes_nothing_along(pdp: Served) -> None:
 
 def test_the_unix_socket_is_this_users_alone(pdp: Served) -> None:
     """It needs no key, since only this user's processes can open it."""
-    assert stat.S_IMODE(os.stat(pdp.socket).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(pdp.local).st_mode) == 0o600
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(30)
-        connection.connect(str(pdp.socket))
+        connection.connect(str(pdp.local))
         plain = LAST.replace(f"Authorization: Bearer {EVALUATOR}\r\n".encode(), b"")
         assert b'"decision":true' in exchanged(connection, plain)
     with pdp.connect() as stranger:

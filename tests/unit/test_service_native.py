@@ -110,6 +110,29 @@ def test_an_ended_session_takes_its_tickets_with_it(pdp: Inside, bench: Bench) -
     assert bench.verdict(root["sid"]).lines == 5
 
 
+def test_a_ticket_is_revoked_with_all_below_it(pdp: Inside) -> None:
+    """An operator takes a ticket back by its id or wire form; it holds at the next decision."""
+    root = _minted(pdp)
+    one, two = (
+        pdp.ask("/v1/attenuate", {"ticket": root["ticket"], "scope": ["tools=Read"]}).json()
+        for _ in range(2)
+    )
+    below = pdp.ask("/v1/attenuate", {"ticket": one["ticket"], "scope": ["calls=1"]}).json()
+    body = {"ticket": one["id"], "reason": "wrong folder"}
+    assert pdp.ask("/v1/revoke", body).status == 403
+    assert pdp.ask("/v1/revoke", body, key=OPERATOR).json() == {"ticket": one["id"], "new": True}
+    for ticket in (one, below):
+        heard = pdp.ask("/v1/check", {**READ, "ticket": ticket["ticket"]}).json()
+        assert (heard["decision"], heard["caveat"]) == ("refuse", "revoked")
+    assert pdp.ask("/v1/check", {**READ, "ticket": two["ticket"]}).json()["decision"] == "allow"
+    again = {"ticket": one["ticket"], "reason": "again"}
+    assert pdp.ask("/v1/revoke", again, key=OPERATOR).json()["new"] is False
+    for wrong in ({"ticket": "x", "reason": "y"}, {**body, "reason": " "}):
+        assert pdp.ask("/v1/revoke", wrong, key=OPERATOR).status == 400
+    kinds = [kind for kind, _ in pdp.entries(root["sid"])]
+    assert kinds.count("revoke") == 1
+
+
 def test_how_a_call_ended_is_recorded(pdp: Inside) -> None:
     """A result is kept with its call's name; without a ticket of the session nobody tells any."""
     root = _minted(pdp)

@@ -67,6 +67,7 @@ def test_answers_fit_it(pdp: Inside) -> None:
         "/v1/check": {"ticket": ticket, "tool": "Read", "arguments": {}},
         "/v1/describe": {"ticket": ticket},
         "/v1/result": {"ticket": ticket, "call_id": "c", "ok": True},
+        "/v1/revoke": {"ticket": minted["id"], "reason": "over"},
         "/v1/end": {"sid": minted["sid"]},
     }
     for path, body in bodies.items():

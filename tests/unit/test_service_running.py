@@ -95,7 +95,7 @@ def test_a_service_from_its_start_to_its_seal(tmp_path: Path) -> None:
             assert (heard["decision"], heard["caveat"]) == ("refuse", "own")
         assert pdp.ask("/access/v1/evaluation", CALL).status == 200
         assert pdp.end(signal.SIGINT) == 0
-        assert not pdp.socket.exists()
+        assert not pdp.local.exists()
         assert {_verdict(pdp, sid).state for sid in (minted["sid"], pdp.sid)} == {"SEALED"}
         events = pdp.events()
         told = [event["event"] for event in events]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.budgets.memory import MemoryStore
+from broker.budgets.shared import SharedBudget
 from broker.errors import StoreError
 from broker.events import CallDecided
 from broker.receipt.disk import Disk
@@ -36,6 +38,17 @@ def test_nothing_is_told_before_it_is_durable(bench: Bench) -> None:
     assert session.over == ""
     session.seal()
     assert [kind for kind, _ in bench.entries(session.sid)].count("decision") == 3
+
+
+def test_a_session_knows_whether_its_decisions_wait_for_others(bench: Bench) -> None:
+    """Its own memory is here; shared counts, and second opinions, may be over a network."""
+    session = bench.open(["tools=Read", "calls=2"])
+    assert not session.waits
+    session._ground.counsel.opinions = (object(),)
+    assert session.waits
+    session._ground.counsel.opinions = ()
+    session._custody.root.budget = SharedBudget(MemoryStore(), "h", trees=())
+    assert session.waits
 
 
 def test_counts_hold_within_a_group(bench: Bench) -> None:

@@ -81,7 +81,7 @@ frameworks-table: $(READY) ## the same, and put what was found into docs/framewo
 
 .PHONY: test-servers
 test-servers: $(READY) ## counts shared through real servers, where redis or valkey and postgres are
-	@$(PYTEST) -m server tests/servers -ra
+	@$(PYTEST) -m 'server and not deep' tests/servers -ra
 
 .PHONY: lint
 lint: $(READY) ## style, format, types and the direction of imports

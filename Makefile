@@ -81,7 +81,7 @@ frameworks-table: $(READY) ## the same, and put what was found into docs/framewo
 
 .PHONY: test-servers
 test-servers: $(READY) ## counts shared through real servers, where redis or valkey and postgres are
-	@$(PYTEST) -m server tests/servers -ra
+	@$(PYTEST) -m 'server and not deep' tests/servers -ra
 
 .PHONY: test-contract
 test-contract: $(READY) ## hold `broker serve` against its OpenAPI document, by schemathesis

@@ -49,20 +49,11 @@ def spend(
     assert store.begin("root", "test")
     own = calls * 3 // 4  # so that some processes come to the end of their own number first
     workers = [Worker(server.url, folder / f"w{n}", calls, limit, own) for n in range(PROCESSES)]
-    for worker in workers:
-        worker.start()
-    chance = random.Random(7)
-    until = time.monotonic() + PATIENCE_S
-    left = kills
-    while any(worker.running() for worker in workers):
-        assert time.monotonic() < until, "it does not come to an end"
-        time.sleep(every_s)
-        if left:
-            left -= 1
-            server.kill()
-            chance.choice(workers).kill()
-            time.sleep(0.3)
-            server.start()
+    try:
+        disturb(server, workers, kills, every_s)
+    finally:
+        for worker in workers:
+            worker.end()
     made = [len(worker.written()) for worker in workers]
     # Whoever was killed has its last word: what it reserved and did not write is taken back.
     budget = None
@@ -77,6 +68,23 @@ def spend(
     for worker in workers:
         numbers = list(map(int, worker.written()))
         assert numbers == sorted(set(numbers))
+
+
+def disturb(server: Server, workers: list[Worker], kills: int, every_s: float) -> None:
+    """Start the processes, kill them and the server some times, and wait until all have ended."""
+    for worker in workers:
+        worker.start()
+    chance = random.Random(7)
+    until = time.monotonic() + PATIENCE_S
+    while any(worker.running() for worker in workers):
+        assert time.monotonic() < until, "it does not come to an end"
+        time.sleep(every_s)
+        if kills:
+            kills -= 1
+            server.kill()
+            chance.choice(workers).kill()
+            time.sleep(0.3)
+            server.start()
 
 
 def settled(server: Server, ticket: str, last: int) -> SharedBudget:
@@ -111,6 +119,12 @@ class Worker:
             self._process.kill()
             self._process.wait()
             self.start()
+
+    def end(self) -> None:
+        """End it, where it has not ended."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
 
     def running(self) -> bool:
         """Whether it goes on; one that gave up fails the test."""

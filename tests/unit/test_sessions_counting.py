@@ -11,11 +11,13 @@ from broker.budgets.store import Revoked
 from broker.calls import ALLOW
 from broker.errors import Break, ConfigError, InputError, StoreError
 from broker.intent import TypedLine
+from broker.opinions.settings import OpinionSetting
 from broker.session import Session
 from broker.sessions.following import earlier_session
 from broker.sessions.past import Past
 from broker.sessions.recovery import Recovered, seal_abandoned
 from broker.ticket import session_key
+from tests.pdpkit import DecisionPoint
 from tests.sessionkit import Bench, bench, drop
 
 __all__ = ["bench"]
@@ -234,6 +236,21 @@ def test_a_receipt_without_its_debits_is_a_break(bench: Bench, counts: Path) -> 
         past.take(*rest[0], 0)
     with pytest.raises(Break, match="cannot be told"):
         Past(bytes(32)).take("open", {**opening[1], "joins": "x"}, 0)
+
+
+def test_a_second_opinion_is_weighed_before_shared_counts_are_spent(
+    bench: Bench, counts: Path
+) -> None:
+    """What another refuses, or is asked about, costs nothing; what all allow is counted once."""
+    answers = [True, False, True, True]
+    with DecisionPoint(lambda _: answers.pop(0)) as point:
+        session = bench.open(opinions=(OpinionSetting("corp", point.url),))
+        assert reads(bench, session, 4) == ["", "opinion", "", ""]
+        assert reads(bench, session) == ["calls"]
+    assert spent(counts, session.ticket.id) == (3,)
+    drop(session)
+    told = [data.get("debit") for kind, data in bench.entries(session.sid) if kind == "decision"]
+    assert [isinstance(number, int) for number in told] == [True, False, True, True, False]
 
 
 def test_revoked_in_the_store_it_stops_everywhere(bench: Bench, counts: Path) -> None:

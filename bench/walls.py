@@ -5,9 +5,9 @@ Measure the sandbox beside another one: starting, the catalogue of ways out, a b
 
 The other one is `srt` of `@anthropic-ai/sandbox-runtime` (npm), which also stands on bubblewrap;
 without it only ours is measured. Both get the same world: one folder to write, the same places to
-hide, no host. Figures of one run stand side by side, each round in turn, so that load on the
-machine falls on all; what it was is printed. Ends with 1 where theirs holds an attempt that ours
-does not.
+hide, no host; and ours records nothing, as theirs. Figures of one run stand side by side, each round
+in turn, so that load on the machine falls on all; what it was is printed. Ends with 1 where theirs
+holds an attempt that ours does not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def start(self, *given):
     print((time.perf_counter() - begun) * 1000)
 Sandbox.start = start
 sys.exit(launch.run(sys.argv[2:], texts=["tools=Bash", "paths=src/**"], quiet=True,
-                    workspace=Path(sys.argv[1]), sandbox=Wanted.read("require")))
+                    workspace=Path(sys.argv[1]), sandbox=Wanted.read("require"),
+                    record=False))
 """
 # What a build uses of the processor, in seconds: on a busy machine the wall's clock says little.
 CPU_TIME = """
@@ -95,6 +96,7 @@ def ours(workspace: Path, *scope: str) -> list[str]:
         broker,
         "run",
         "--quiet",
+        "--no-record",
         "--sandbox",
         "require",
         "--workspace",

@@ -5,9 +5,9 @@ Measure the sandbox beside another one: starting, the catalogue of ways out, a b
 
 The other one is `srt` of `@anthropic-ai/sandbox-runtime` (npm), which also stands on bubblewrap;
 without it only ours is measured. Both get the same world: one folder to write, the same places to
-hide, no host; and ours records nothing, as theirs. Figures of one run stand side by side, each round
-in turn, so that load on the machine falls on all; what it was is printed. Ends with 1 where theirs
-holds an attempt that ours does not.
+hide, no host; and ours records nothing, as theirs. Figures of one run stand side by side, each
+round in turn, so that load on the machine falls on all; what it was is printed. Ends with 1 where
+theirs holds an attempt that ours does not.
 """
 
 from __future__ import annotations

@@ -104,6 +104,19 @@ def test_segments_are_denied_where_asked() -> None:
 @pytest.mark.parametrize(
     ("machine", "arch", "number"), [("x86_64", X86, 302), ("aarch64", ARM, 261)]
 )
+def test_the_shortcut_passes_nothing_that_has_a_rule(machine: str, arch: int, number: int) -> None:
+    """The first calls pass at once, and the first that has a rule of its own is still judged."""
+    for code in (program(machine), program(machine, segments=False, others=False)):
+        assert verdict(code, 0, arch=arch) == ALLOW
+        for ruled in (seccomp._CLONE, seccomp._IOCTL):
+            argument = (0x1000_0000,) if ruled is seccomp._CLONE else (1, 0x5412)
+            assert verdict(code, ruled[arch == ARM], *argument, arch=arch) == EPERM
+        assert verdict(code, number, arch=arch) == ALLOW
+
+
+@pytest.mark.parametrize(
+    ("machine", "arch", "number"), [("x86_64", X86, 302), ("aarch64", ARM, 261)]
+)
 def test_the_limits_of_another_process(machine: str, arch: int, number: int) -> None:
     """Where nothing hides other processes, only a process's own limits can be set."""
     assert verdict(program(machine), number, 7, arch=arch) == ALLOW

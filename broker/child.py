@@ -9,8 +9,9 @@ Decided here: what happens to signals while it runs. Not decided here: what it i
   has started and left behind is then ended too (Linux), where it was told to end: an agent is often
   a small process around the real one. What is left by an agent that ends by itself is let be.
 - A signal that was ignored when we were started stays ignored, in the agent too.
-- When this process is killed, the kernel kills the agent (Linux: PR_SET_PDEATHSIG). Elsewhere it
-  goes on without a broker, and its hooks refuse.
+- When this process is killed, the kernel kills the one that was started (Linux: PR_SET_PDEATHSIG).
+  An agent that runs as a child of that one, and any agent elsewhere, goes on without a broker, and
+  its hooks refuse.
 
 Rules a maintainer keeps: the handlers of before are put back; the agent gets the default
 handlers; an agent that must be stopped is killed if it does not go by itself.

@@ -8,7 +8,8 @@ person reads of it (``broker.launchwords``).
 The agent runs in the foreground: it has the terminal, its streams are untouched, and its exit
 code is the run's. Ctrl-C reaches it from the terminal and the broker waits for it to end.
 SIGTERM and SIGHUP are passed on, and the receipt is then sealed as interrupted. A killed broker
-takes the agent with it where the kernel can (Linux); everywhere, hooks refuse from then on.
+takes the process that it started with it where the kernel can (Linux); everywhere, hooks refuse
+from then on.
 
 Rules a maintainer keeps: nothing is started before its receipt has begun and its socket is
 there; the agent gets no key; no thread runs when the agent's process is made; the receipt is

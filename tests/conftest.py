@@ -14,6 +14,7 @@ LACKING = "the SDK "  # how the suite of adapters says what a framework has no n
 
 # What a machine may lack. A test that is skipped for any other reason fails the run.
 MAY_BE_SKIPPED = {
+    "Cedar is not installed",
     "Claude Code is not installed",
     "Codex is not installed",
     "Codex has no tool that fetches",
@@ -29,6 +30,7 @@ MAY_BE_SKIPPED = {
     "this is no Mac",
     "this kernel has no Landlock",
     "node is not installed",
+    "fsspec is not installed",
     "moto is not installed",
     "opencode is not installed",
     "pi is not installed",

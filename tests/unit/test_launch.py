@@ -434,6 +434,7 @@ def test_an_open_umask_leaves_no_folder_open(bench: Bench) -> None:
 
 def test_receipts_are_mirrored_beside_the_run(bench: Bench, tmp_path: Path) -> None:
     """What the run signed lies elsewhere when it is over; a folder of the agent's is refused."""
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
     bench.home.config.mkdir(parents=True, mode=0o700)
     settings = bench.home.config / "broker.toml"
 
@@ -458,6 +459,7 @@ def test_receipts_are_mirrored_beside_the_run(bench: Bench, tmp_path: Path) -> N
 
 def test_an_opinion_is_asked_in_a_run(bench: Bench, tmp_path: Path) -> None:
     """A policy that was typed refuses what the scope allows; one in the workspace is refused."""
+    pytest.importorskip("cedarpy", reason="Cedar is not installed")
     policy = tmp_path / "house.cedar"
     policy.write_text('forbid (principal, action == Action::"Read", resource);', encoding="utf-8")
     policy.chmod(0o600)

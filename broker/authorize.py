@@ -160,6 +160,8 @@ def _judge(
             return _absent(bounds, call)
         for subject in call.paths:
             held = bounds.reads if subject.access == "read" else bounds.writes
+            if call.opaque and subject.access != "read":
+                held = (*held, *bounds.reads)  # whoever may write it may read it just as well
             for path_bound in held:
                 match = path_bound.match
                 if subject.below or subject.inner_git or subject.folded or not subject.places:
@@ -329,7 +331,8 @@ def _absent(bounds: Bounds, call: Call) -> Decision:
 
 
 def _outside(bound: PathBound, subject: PathSubject) -> Decision:
-    verb = "reading" if subject.access == "read" else "changing" if subject.below else "writing"
+    reads = subject.access == "read" or bound.kind == "reads"
+    verb = "reading" if reads else "changing" if subject.below else "writing"
     spelled = subject.spelled
     leads = ""
     if not subject.places:

@@ -72,7 +72,9 @@ def one_caveat(caveat: Caveat, call: Call, at: int | None) -> bool:
         case "paths":
             return all(path_admitted(value, path) for path in call.paths)
         case "reads":
-            return all(path_admitted(value, p) for p in call.paths if p.access == "read")
+            return all(
+                path_admitted(value, p) for p in call.paths if p.access == "read" or call.opaque
+            )
         case "writes":
             return all(path_admitted(value, p) for p in call.paths if p.access == "write")
     return False

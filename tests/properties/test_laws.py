@@ -237,6 +237,18 @@ def test_law_9_one_path_outside_refuses_the_whole_call(root, call, at):
         assert not authorize(minted(root), widened, at).allowed
 
 
+@given(steps, places)
+def test_law_9_what_an_unknown_tool_names_is_read_and_written(root, place):
+    """Law 9: a tool that is in no catalog passes where both a read and a write of its path do."""
+    ticket = minted([*root, tools("novel")])
+
+    def allowed(access, opaque):
+        path = PathSubject("p", place or ".", access, (place,))
+        return authorize(ticket, Call("novel", paths=(path,), opaque=opaque), 0, 0).allowed
+
+    assert allowed("write", True) == (allowed("read", False) and allowed("write", False))
+
+
 def searched(*found: str, below: bool = True) -> Call:
     """A call that reads these places and, unless it says otherwise, all that lies below them."""
     return Call("grep", paths=(PathSubject("path", "spelled", "read", found, below=below),))

@@ -14,7 +14,7 @@ from broker.home import Home
 from broker.receipt import rotation
 from broker.receipt.sealing import AuditorKey
 from broker.session import Session
-from broker.sessions.ground import Outside
+from broker.sessions.alive import Alive
 from tests.console import COMMAND
 from tests.forwardkit import AUDITOR
 from tests.receiptkit import in_child
@@ -38,22 +38,22 @@ def rotating(bench: Bench) -> subprocess.Popen[str]:
 
 @KINDS
 def test_a_key_that_was_read_is_not_changed_under_a_session(
-    bench: Bench, auditor: AuditorKey | None
+    bench: Bench, auditor: AuditorKey | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change that starts after the session read its key waits, and is then refused."""
     bench.open().seal()
     key = bench.key()
     started: list[subprocess.Popen[str]] = []
+    begin = Alive.begin
 
-    def slowly(count: int) -> bytes:
-        # The name of the session is the first that is chosen, right after the key was read.
-        if not started:
-            started.append(rotating(bench))
-            with pytest.raises(subprocess.TimeoutExpired):
-                started[0].wait(3)
-        return os.urandom(count)
+    def slowly(folder: Path) -> Alive:
+        # The next step after the key was read.
+        started.append(rotating(bench))
+        with pytest.raises(subprocess.TimeoutExpired):
+            started[0].wait(3)
+        return begin(folder)
 
-    bench.outside = Outside(bench.clock, slowly, bench.bus)
+    monkeypatch.setattr(Alive, "begin", slowly)
     session = bench.open(auditor=auditor)
     _, said = started[0].communicate(timeout=60)
     assert started[0].returncode == 2

@@ -109,7 +109,8 @@ def load(pdp: Served, path: str, asked: Path, seconds: int, each: int) -> tuple[
     asked_for = int(re.search(r"(\d+) requests in", done).group(1))
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", done).group(1)) * each
     median, tail = (
-        milliseconds(re.search(rf"{quantile}%\s+(\S+)", done).group(1)) for quantile in (50, 99)
+        milliseconds(re.search(rf"(?m)^ +{quantile}%\s+(\S+)", done).group(1))
+        for quantile in (50, 99)
     )
     failed = re.search(r"Non-2xx[^\d]*(\d+)", done)
     cpu_us = (after.cpu_s - before.cpu_s) / (asked_for * each) * 1e6

@@ -70,6 +70,7 @@ RESERVE_BYTES: Final = 65_536  # bytes held back so that a full disk still takes
 
 # ── checkpoints and proofs ──
 MAX_CHECKPOINT_LINES: Final = 64  # lines without a checkpoint, before one is made
+MIN_CHECKPOINT_S: Final = 0.25  # seconds between two, however fast lines come
 MAX_CHECKPOINT_S: Final = 5.0  # seconds after which one is made for fewer
 MAX_NOTE_BYTES: Final = 262_144  # bytes of one signed note: room for witnesses with large keys
 MAX_NOTE_SIGNATURES: Final = 100  # signatures on one note

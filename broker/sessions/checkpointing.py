@@ -5,7 +5,7 @@ Decided here: when one is made, and what it means when one cannot be. Not decide
 signed and where it lies (``broker.receipt.checkpoint``).
 
 A checkpoint is made when the session begins, after every 64 lines, after five seconds that had
-fewer, and at the seal. The first and the last are waited for. The others are made by a thread.
+fewer, and at the seal; between two there is a pause, whatever comes in. The first and the last are waited for. The others are made by a thread.
 The one at the seal comes before the ledger's row of the end: so a seal that nothing covers is
 what a crash can leave as long as that row is missing, and never after.
 
@@ -29,7 +29,7 @@ from weakref import ReferenceType, WeakSet, finalize, ref
 
 from broker.boundary import contained
 from broker.errors import BrokerError, StoreError
-from broker.limits import MAX_CHECKPOINT_LINES, MAX_CHECKPOINT_S
+from broker.limits import MAX_CHECKPOINT_LINES, MAX_CHECKPOINT_S, MIN_CHECKPOINT_S
 from broker.receipt.checkpoint import CheckpointFile
 
 _STOP_S: Final = 10.0  # seconds that a stop waits for a checkpoint that is being written
@@ -83,10 +83,10 @@ class Checkpointer:
         self._fault = ""
         self._over = False
         self._making = threading.Lock()
-        self._wake = threading.Event()
+        self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         _live.add(self)
-        finalize(self, self._wake.set)
+        finalize(self, _let_go, self._wake, self._stopped)
 
     def begin(self) -> None:
         """
@@ -127,13 +127,13 @@ class Checkpointer:
     def stop(self) -> None:
         """Stop the thread; no further checkpoint is made."""
         self._over = True
-        self._wake.set()
+        _let_go(self._wake, self._stopped)
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join(_STOP_S)
 
     def _start(self) -> None:
-        given = (ref(self), self._wake, self._pause_s)
+        given = (ref(self), self._wake, self._stopped, self._pause_s)
         thread = threading.Thread(target=_work, args=given, name="checkpoints", daemon=True)
         # Where no thread can be had, the next line tries again.
         if contained(partial(_started, thread), _no):
@@ -158,13 +158,23 @@ class Checkpointer:
     def forget(self) -> None:
         """In a forked child: share neither lock nor thread with the parent."""
         self._making = threading.Lock()
-        self._wake = threading.Event()
+        self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread = None
         for track in self._tracks:
             track.file.forget()
 
 
-def _work(whose: ReferenceType[Checkpointer], wake: threading.Event, pause_s: float) -> None:
+def _let_go(*events: threading.Event) -> None:
+    for event in events:
+        event.set()
+
+
+def _work(
+    whose: ReferenceType[Checkpointer],
+    wake: threading.Event,
+    stopped: threading.Event,
+    pause_s: float,
+) -> None:
     """Work as long as somebody keeps the session: one that was dropped keeps no thread."""
     goes_on = True
     while goes_on:
@@ -173,6 +183,7 @@ def _work(whose: ReferenceType[Checkpointer], wake: threading.Event, pause_s: fl
         found = whose()
         goes_on = found is not None and found.work()
         del found  # while it waits, the thread holds nothing
+        stopped.wait(MIN_CHECKPOINT_S)  # signing without a pause would slow every decision
 
 
 def _started(thread: threading.Thread) -> bool:

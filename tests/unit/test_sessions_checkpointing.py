@@ -25,6 +25,7 @@ from broker.receipt.disk import DISK, Disk
 from broker.receipt.keyring import public_key
 from broker.receipt.signing import SigningKey
 from broker.session import Session
+from broker.sessions import checkpointing
 from broker.sessions.checkpointing import Checkpointer, Track
 from broker.sessions.recovery import seal_abandoned
 from tests.receiptkit import in_child
@@ -100,6 +101,21 @@ def test_one_follows_a_pause(tmp_path: Path) -> None:
     time.sleep(0.1)
     assert lines.file.path.stat().st_ino == before.st_ino
     lines.made.stop()
+
+
+def test_lines_that_come_fast_are_signed_a_few_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many lines are due, the next one waits its time, and the end waits for none."""
+    monkeypatch.setattr(checkpointing, "MIN_CHECKPOINT_S", 600.0)
+    lines = Lines(tmp_path)
+    lines.made.begin()
+    lines.wrote(4)
+    assert until(lambda: lines.covered() == 5)
+    lines.wrote(400)
+    time.sleep(0.1)
+    assert lines.covered() == 5
+    assert (lines.made.end(), lines.covered()) == ("", 405)
 
 
 def test_the_last_covers_all(tmp_path: Path) -> None:

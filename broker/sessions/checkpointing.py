@@ -5,9 +5,10 @@ Decided here: when one is made, and what it means when one cannot be. Not decide
 signed and where it lies (``broker.receipt.checkpoint``).
 
 A checkpoint is made when the session begins, after every 64 lines, after five seconds that had
-fewer, and at the seal; between two there is a pause, whatever comes in. The first and the last are waited for. The others are made by a thread.
-The one at the seal comes before the ledger's row of the end: so a seal that nothing covers is
-what a crash can leave as long as that row is missing, and never after.
+fewer, and at the seal; between two there is a pause, whatever comes in. The first and the last are
+waited for. The others are made by a thread. The one at the seal comes before the ledger's row of
+the end: so a seal that nothing covers is what a crash can leave as long as that row is missing,
+and never after.
 
 Rules a maintainer keeps:
 

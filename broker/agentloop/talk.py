@@ -67,6 +67,8 @@ def _read(terminal: Terminal) -> TypedLine | None:
 
 def _follow(sitting: Sitting, terminal: Terminal, line: TypedLine) -> None:
     text = line.text.strip()
+    if any("\ud800" <= sign <= "\udfff" for sign in text):  # bytes that are no UTF-8
+        raise InputError("that line is not well-formed text, so nobody was asked: type it again")
     if text.startswith("/"):
         name, _, rest = text[1:].partition(" ")
         command = sitting.composition.registry.current.commands.get(name)

@@ -73,6 +73,14 @@ def test_a_command_is_run_and_shown_plainly() -> None:
     assert "no command `/nothing`" in terminal.errors
 
 
+def test_a_line_that_is_no_text_goes_to_nobody() -> None:
+    """Bytes that are no UTF-8 are the line's fault, and told as that."""
+    desk = Desk()
+    reason, terminal = talk(desk, "\udcff bad", "/echo \udcff", "fine")
+    assert (reason, [line.text for line in desk.heard]) == ("complete", ["fine"])
+    assert terminal.errors.count("not well-formed text") == 2
+
+
 def test_what_goes_wrong_is_told_and_the_next_line_is_read() -> None:
     """An error ends a line, not the session."""
     desk = Desk(InputError("it is \x1b wrong"), "fine")

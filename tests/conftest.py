@@ -49,6 +49,7 @@ MAY_BE_SKIPPED = {
     "no small file system can be mounted here",
     "only root can give a file away",
     "root may write anywhere",
+    "s3fs is not installed",
     "system calls cannot be traced here",
     "the kernel shows no open files here",
     "the shared test data is not beside the project",

@@ -60,11 +60,11 @@ def check_address(url: str, workspace: Path | None = None) -> str:
         raise InputError(f"`{url}` is no address of a store: write `s3://bucket/folder`, say")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise InputError("the address of a store has no user, no password and no `?` or `#` in it")
+    if not (parts.netloc + parts.path).strip("/"):
+        raise InputError(f"`{url}` names no folder")
     module = str(known["class"]).split(".", maxsplit=1)[0]
     if find_spec(module) is None:
         raise InputError(f"`{parts.scheme}://` takes `{module}`: {_EXTRA}")
-    if not (parts.netloc + parts.path).strip("/"):
-        raise InputError(f"`{url}` names no folder")
     if workspace is not None and url.startswith(_HERE):
         place = os.path.realpath(parts.netloc + parts.path)
         if Path(place).is_relative_to(os.path.realpath(workspace)):

@@ -8,6 +8,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,7 +19,10 @@ from broker.fleet.workers import in_processes
 from tests.fleetkit import Fleet
 
 SERVER = shutil.which("moto_server")
-pytestmark = pytest.mark.skipif(SERVER is None, reason="moto is not installed")
+pytestmark = [
+    pytest.mark.skipif(SERVER is None, reason="moto is not installed"),
+    pytest.mark.skipif(find_spec("s3fs") is None, reason="s3fs is not installed"),
+]
 
 
 @pytest.fixture(scope="module")
